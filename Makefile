@@ -1,0 +1,78 @@
+# `make` alone lists the targets. Each one sets up what it needs, and sets it up again only after
+# pyproject.toml or a lock file has changed. Keep to what GNU make 3.81 knows: macOS ships it.
+
+PYTHON ?= python3
+ARGS =
+
+PY = .venv/bin/python
+PIP_INSTALL = $(PY) -m pip --quiet --quiet --disable-pip-version-check install
+COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' $(ARGS)
+
+# Stamps: a stamp that is newer than its lock file says that the lock file is installed.
+RUNTIME = .venv/.runtime-installed
+DEV = .venv/.dev-installed
+SERVERS = .tools/.servers-installed
+
+CODE = $(wildcard src tests bench examples)
+
+# A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
+$(shell test -x $(PY) || rm -rf .venv)
+
+.PHONY: help setup test lint format demo bench lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'bucketq: a durable job queue that lives in a bucket.'
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: $(DEV) $(SERVERS) ## Set up everything: packages in .venv, test servers in .tools
+	@echo 'setup: ready. Next: make test, or make demo.'
+
+test: lint $(SERVERS) ## Lint, then run every test. One test: make test ARGS='-k name'
+	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(DEV) ## Check style, format and types; change nothing
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy
+
+format: $(DEV) ## Format the code and apply the safe fixes
+	$(PY) -m ruff check --fix-only $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+demo: $(RUNTIME) ## Watch a queue at work
+	@$(PY) -m bucketq.demo $(ARGS)
+
+bench: $(DEV) $(SERVERS) ## Measure. Options: make bench ARGS='--help'
+	@$(PY) -m bench $(ARGS)
+
+lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
+	$(COMPILE) pyproject.toml requirements.in --extra cli --output-file requirements.lock
+	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
+	cd tests/tools && npm install --package-lock-only
+
+clean: ## Remove everything that make has made
+	rm -rf .venv .tools build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'bucketq needs Python 3.11 or newer, and "$(PYTHON)" is not.' \
+			'Name one that is: make setup PYTHON=python3.12' >&2; exit 1; }
+	@echo 'setup: making .venv'
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+$(RUNTIME): $(PY) requirements.lock pyproject.toml
+	@echo 'setup: installing bucketq and what it needs'
+	@$(PIP_INSTALL) -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements-dev.lock
+	@echo 'setup: installing what tests, lint and bench need (a minute, the first time)'
+	@$(PIP_INSTALL) -r requirements-dev.lock
+	@touch $@
+
+$(SERVERS): tests/tools/install tests/tools/package-lock.json
+	@sh tests/tools/install .tools $@
