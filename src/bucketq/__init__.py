@@ -1,0 +1,83 @@
+"""bucketq: a durable job queue that lives in a bucket.
+
+import bucketq
+
+async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
+    await q.enqueue("send_email", {"to": "alice@example.com"})
+    for job in await q.dequeue("send_email"):
+        ...
+        await q.ack(job)
+"""
+
+from bucketq.errors import (
+    AccessDeniedError,
+    BucketQError,
+    CASConflictError,
+    ClaimLostError,
+    ConfigurationError,
+    CorruptStateError,
+    JobNotFoundError,
+    NewerFormatError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    PayloadError,
+    QueueClosedError,
+    SlowDownError,
+    StorageError,
+)
+from bucketq.heartbeat import HeartbeatManager
+from bucketq.job import Claim, Job, JobStatus
+from bucketq.queue import BrokerQueue, DirectQueue, Queue
+from bucketq.settings import Settings
+from bucketq.state import QueueState, Stats
+from bucketq.storage import (
+    AzureStorage,
+    GCSStorage,
+    InMemoryStorage,
+    LocalFileSystemStorage,
+    ObjectStoragePort,
+    S3Storage,
+    open_storage,
+)
+from bucketq.transaction import Transaction
+from bucketq.url import connect
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccessDeniedError",
+    "AzureStorage",
+    "BrokerQueue",
+    "BucketQError",
+    "CASConflictError",
+    "Claim",
+    "ClaimLostError",
+    "ConfigurationError",
+    "CorruptStateError",
+    "DirectQueue",
+    "GCSStorage",
+    "HeartbeatManager",
+    "InMemoryStorage",
+    "Job",
+    "JobNotFoundError",
+    "JobStatus",
+    "LocalFileSystemStorage",
+    "NewerFormatError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "ObjectStoragePort",
+    "OutcomeUnknownError",
+    "PayloadError",
+    "Queue",
+    "QueueClosedError",
+    "QueueState",
+    "S3Storage",
+    "Settings",
+    "SlowDownError",
+    "Stats",
+    "StorageError",
+    "Transaction",
+    "connect",
+    "open_storage",
+]

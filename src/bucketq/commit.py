@@ -1,0 +1,295 @@
+"""The commit engine: a batch of operations becomes one compare-and-set write.
+
+    apply the batch to the cached state ── nothing changed ──▶ is the cache current? answer
+            │
+            ▼
+    write(if_match=etag) ── landed ──▶ answer everyone
+            │ refused, failed, no answer: the write may have landed all the same
+            ▼
+    read the object again
+            ├─ it holds our commit's signature ──▶ it landed: answer everyone
+            ├─ it has not changed ──▶ send the very same bytes again
+            └─ somebody else's commit came first ──▶ apply the batch to that state, write
+
+Why the answers are right: a conditional write can only ever land on the etag that it
+names, so once the object has moved on without our signature, that write is dead and the
+batch may be applied anew. As long as the object has not moved, the first write may still
+be under way, so only the same bytes are sent again: whichever lands, it says the same.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from bucketq.clock import Clock
+from bucketq.codec import StateEncoder, decode
+from bucketq.errors import (
+    AccessDeniedError,
+    CASConflictError,
+    OutcomeUnknownError,
+    SlowDownError,
+    StorageError,
+)
+from bucketq.job import JobStatus
+from bucketq.mint import Mint
+from bucketq.operation import Heartbeat, Operation
+from bucketq.pace import Pace
+from bucketq.retry import Backoff
+from bucketq.settings import Settings
+from bucketq.stale import StaleWatch
+from bucketq.state import QueueState
+from bucketq.storage.port import Bucket, ObjectStoragePort
+
+log = logging.getLogger("bucketq")
+
+
+IfAbandoned = Callable[[Any], Operation | None]
+
+
+class Pending(NamedTuple):
+    """An operation on its way, and whoever waits for its answer.
+
+    `if_abandoned` turns the answer of an operation whose caller has gone away into the
+    operation that sets things right again.
+    """
+
+    operation: Operation
+    answer: "asyncio.Future[Any]"
+    if_abandoned: IfAbandoned | None = None
+
+
+Answers = list[tuple[Pending, object]]
+
+
+class Committer:
+    """Owns the cached state of one queue and commits batches to it, one at a time."""
+
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        *,
+        settings: Settings,
+        backoff: Backoff,
+        clock: Clock,
+        mint: Mint,
+    ) -> None:
+        self.pace = Pace(settings.commit_interval_s)
+        # As this process last saw it; None when it has to be read before the next commit.
+        self.state: QueueState | None = None
+        self._etag: str | None = None
+        self._encoder: StateEncoder | None = None
+        self._storage = storage
+        self._settings = settings
+        self._backoff = backoff
+        self._clock = clock
+        self._mint = mint
+        self._watch = StaleWatch(settings.stale_after_s)
+        self._riders: dict[str, Heartbeat] = {}
+        self._writer = mint.token()
+        self._process = os.getpid()
+        self._number = 0
+
+    async def commit(self, batch: list[Pending]) -> list[Operation]:
+        """Answer every operation of the batch; return what abandoned ones leave to be done."""
+        self._begin()
+        try:
+            answers = await self._settle(batch)
+        except Exception as error:
+            # Whatever the cache holds of this batch must not outlive its failure.
+            self.state = None
+            answers = [(pending, error) for pending in batch]
+        except BaseException:
+            self.state = None
+            for pending in batch:
+                pending.answer.cancel()
+            raise
+        return [left for left in map(_answer, answers) if left is not None]
+
+    def ride(self, beat: Heartbeat) -> bool:
+        """Let a heartbeat ride along with the next write, if there is time for that.
+
+        There is while the last beat is younger than a third of the stale timeout.
+        """
+        job = self.state.find(beat.claim.job_id) if self.state else None
+        if job is None or beat.claim.token not in (None, job.token):
+            return False
+        age_s = self._watch.age_s(job, self._clock.monotonic_s())
+        if age_s is None or age_s >= self._settings.stale_after_s / 3:
+            return False
+        self._riders[job.id] = beat
+        return True
+
+    def _begin(self) -> None:
+        self._number += 1
+        if os.getpid() != self._process:
+            # A fork shares our signature; a second writer under one name could take the
+            # other's commit for its own.
+            self._process = os.getpid()
+            self._writer = self._mint.token()
+            self.state = None
+
+    async def _settle(self, batch: list[Pending]) -> Answers:
+        patience = _Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
+        riders, self._riders = self._riders, {}
+        is_current = self._settings.sole_writer
+        if self.state is None:
+            await self._look(patience)
+            is_current = True
+        while True:
+            answers, changed = self._apply(batch, riders)
+            if changed:
+                if await self._write(patience):
+                    return answers
+            elif is_current or not answers or not await self._look(patience):
+                self._riders = riders | self._riders
+                return answers
+            # What was read since the batch was submitted is current enough to answer it.
+            is_current = True
+
+    def _apply(self, batch: list[Pending], riders: Mapping[str, Heartbeat]) -> tuple[Answers, bool]:
+        assert self.state is not None
+        state = self.state
+        changes_before = state.changes
+        for silent in self._watch.stale(state, self._clock.monotonic_s()):
+            state.requeue_stale(silent)
+        answers: Answers = []
+        for pending in batch:
+            if not pending.answer.cancelled():
+                answers.append((pending, _outcome(state, pending.operation)))
+        if state.changes == changes_before:
+            return answers, False
+        for beat in riders.values():
+            # One whose claim is gone meanwhile learns it from its next heartbeat.
+            _outcome(state, beat)
+        return answers, True
+
+    async def _write(self, patience: "_Patience") -> bool:
+        """Write the state: True once it has landed, False if another commit came first."""
+        assert self.state is not None
+        assert self._encoder is not None
+        self.state.stamp(self._writer, self._number)
+        if not self.state.is_conserved():
+            raise AssertionError(f"this commit would lose or double a job: {self.state.stats}")
+        version, touched = self.state.version, tuple(self.state.touched)
+        content = self._encoder.encode()
+        unanswered: Exception | None = None
+        while True:
+            try:
+                self._etag = await self._storage.write(content, if_match=self._etag)
+            except AccessDeniedError as error:
+                raise (_unknown(unanswered) if unanswered else error) from error
+            except (CASConflictError, StorageError, OSError) as error:
+                unanswered = error
+                self._note(error)
+                await patience.pause()
+                if await self._look(patience, unanswered=error):
+                    return self._is_in_what_was_found(version, error, patience)
+                if patience.is_exhausted():
+                    raise _unknown(error) from error
+            else:
+                self.pace.landed()
+                self._observe(touched)
+                return True
+
+    def _is_in_what_was_found(self, version: int, error: Exception, patience: "_Patience") -> bool:
+        assert self.state is not None
+        if self.state.holds(self._writer, self._number):
+            log.info("version %d had landed although its answer was lost", version)
+            return True
+        if self.state.forgotten_version >= version:
+            raise _unknown(error) from error
+        if patience.is_exhausted():
+            raise CASConflictError(
+                f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
+                " changed. Try again, or let one BrokerQueue write for many callers."
+            ) from error
+        return False
+
+    async def _look(self, patience: "_Patience", unanswered: Exception | None = None) -> bool:
+        """Bring the cache up to date; say whether the object had changed."""
+        while True:
+            try:
+                found = await self._fetch()
+            except (StorageError, OSError) as error:
+                self._note(error)
+                if isinstance(error, AccessDeniedError) or patience.is_exhausted():
+                    raise (_unknown(unanswered) if unanswered else error) from error
+                await patience.pause()
+            else:
+                if found is not None:
+                    self._adopt(*found)
+                return found is not None
+
+    async def _fetch(self) -> tuple[bytes, str | None] | None:
+        if self.state is None:
+            return await self._storage.read()
+        if isinstance(self._storage, Bucket):
+            return await self._storage.read_if_changed(self._etag)
+        content, etag = await self._storage.read()
+        return None if etag == self._etag else (content, etag)
+
+    def _adopt(self, content: bytes, etag: str | None) -> None:
+        self.state = QueueState() if etag is None else decode(content)
+        self._etag = etag
+        self._encoder = StateEncoder(self.state)
+        self._watch.observe(self.state.in_progress_jobs(), self._clock.monotonic_s())
+
+    def _observe(self, touched: tuple[str, ...]) -> None:
+        assert self.state is not None
+        jobs = map(self.state.find, touched)
+        running = (job for job in jobs if job and job.status is JobStatus.IN_PROGRESS)
+        self._watch.observe(running, self._clock.monotonic_s())
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, SlowDownError):
+            self.pace.slow_down()
+        if not isinstance(error, CASConflictError):
+            log.warning("storage trouble, trying again: %s", error)
+
+
+class _Patience:
+    """How long one batch may be tried, and the growing pauses in between."""
+
+    def __init__(self, limit_s: float, backoff: Backoff, clock: Clock, mint: Mint) -> None:
+        self._clock = clock
+        self._mint = mint
+        self._backoff = backoff
+        self._until_s = clock.monotonic_s() + limit_s
+        self._attempt = 0
+
+    def is_exhausted(self) -> bool:
+        return self._clock.monotonic_s() >= self._until_s
+
+    async def pause(self) -> None:
+        delay_s = self._backoff.delay_s(self._attempt, self._mint.jitter())
+        self._attempt += 1
+        await asyncio.sleep(delay_s)
+
+
+def _outcome(state: QueueState, operation: Operation) -> object:
+    try:
+        return state.apply(operation)
+    except Exception as error:
+        return error
+
+
+def _answer(answered: tuple[Pending, object]) -> Operation | None:
+    pending, outcome = answered
+    if not pending.answer.done():
+        if isinstance(outcome, Exception):
+            pending.answer.set_exception(outcome)
+        else:
+            pending.answer.set_result(outcome)
+    elif pending.if_abandoned and not isinstance(outcome, Exception):
+        return pending.if_abandoned(outcome)
+    return None
+
+
+def _unknown(error: Exception) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"a write was sent and its fate could not be learnt ({error})."
+        " Look into the queue before repeating what was asked.",
+        error,
+    )

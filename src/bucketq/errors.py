@@ -1,0 +1,92 @@
+"""Everything that bucketq raises on purpose.
+
+    BucketQError
+    ├── JobNotFoundError          no such job (any more)
+    │   └── ClaimLostError        the job is there, but this claim on it is not
+    ├── CASConflictError          another writer was faster, on every try
+    ├── StorageError              the storage failed; `.cause` says how
+    │   ├── AccessDeniedError     credentials or permissions; never retried
+    │   ├── SlowDownError         the storage asks for fewer requests
+    │   ├── OutcomeUnknownError   a write may or may not have landed
+    │   ├── ObjectNotFoundError   no object of that name beside the queue
+    │   └── ObjectExistsError     create-only found one already there
+    ├── CorruptStateError         the queue object is not a readable queue
+    │   └── NewerFormatError      it was written by a newer bucketq
+    ├── PayloadError              the payload is not JSON, or too large
+    ├── QueueClosedError          the queue object was closed
+    └── ConfigurationError        a URL or setting makes no sense
+
+A lost claim is a kind of "job not found", so a worker that treats a job which
+somebody else finished as harmless treats a lost claim the same way.
+"""
+
+
+class BucketQError(Exception):
+    """The root of every error that bucketq raises."""
+
+
+class JobNotFoundError(BucketQError):
+    """No job with this id is in the queue: it was finished, or it never existed."""
+
+    def __init__(self, job_id: str, message: str | None = None) -> None:
+        super().__init__(message or f"job {job_id} is not in the queue: finished, or never enqueued")
+        self.job_id = job_id
+
+
+class ClaimLostError(JobNotFoundError):
+    """The job was given to another worker, or back to the queue; drop its result."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        super().__init__(job_id, f"the claim on job {job_id} is lost: {reason}")
+
+
+class CASConflictError(BucketQError):
+    """A conditional write was refused because the object had changed."""
+
+
+class StorageError(BucketQError):
+    """The storage could not do what was asked; `cause` is the error underneath."""
+
+    def __init__(self, message: str, cause: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class AccessDeniedError(StorageError):
+    """The storage refused the credentials, or they lack a permission."""
+
+
+class SlowDownError(StorageError):
+    """The storage answered 429 or 503: it wants fewer requests."""
+
+
+class OutcomeUnknownError(StorageError):
+    """A write was sent and its fate cannot be learnt; look before trying again."""
+
+
+class ObjectNotFoundError(StorageError):
+    """No object of that name lies beside the queue."""
+
+
+class ObjectExistsError(StorageError):
+    """Create-only found an object of that name already there."""
+
+
+class CorruptStateError(BucketQError):
+    """The queue object cannot be read as a queue; it is left untouched."""
+
+
+class NewerFormatError(CorruptStateError):
+    """The queue object was written by a newer bucketq; upgrade to open it."""
+
+
+class PayloadError(BucketQError):
+    """The payload cannot be stored: not JSON-serialisable, or too large."""
+
+
+class QueueClosedError(BucketQError):
+    """The queue was closed, or never opened with `async with`."""
+
+
+class ConfigurationError(BucketQError, ValueError):
+    """A URL or a setting is wrong; the message names it."""

@@ -1,0 +1,119 @@
+"""GroupCommit: many callers, one write.
+
+    caller ──submit──▶ ┐                                ┌──▶ answer
+    caller ──submit──▶ ├─ gather ─▶ Committer.commit ───┼──▶ answer
+    caller ──submit──▶ ┘      ▲          one write      └──▶ answer
+                              └── meanwhile the next batch gathers
+
+One task owns the queue's state. It parks while there is nothing to do.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from bucketq.commit import Committer, IfAbandoned, Pending
+from bucketq.errors import QueueClosedError
+from bucketq.operation import Operation, Refresh
+from bucketq.state import QueueState
+
+
+class GroupCommit:
+    """Gathers operations while a commit is under way and commits them together."""
+
+    def __init__(self, committer: Committer, poll_interval_s: float) -> None:
+        self._committer = committer
+        self._poll_interval_s = poll_interval_s
+        self._gathered: list[Pending] = []
+        self._parked: asyncio.Future[None] | None = None
+        self._closing = False
+        self._last_commit_s = float("-inf")
+        self._waiters: dict[asyncio.Future[None], str | None] = {}
+        self._poller: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="bucketq group commit")
+
+    def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
+        """Add an operation to the next batch; the future brings its answer."""
+        if self._task.done():
+            raise QueueClosedError("the queue is closed; open a new one with `async with`")
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._gathered.append(Pending(operation, answer, if_abandoned))
+        self._unpark()
+        return answer
+
+    async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+        """Return once a dequeue may find something, or when the time is up."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters[waiter] = entrypoint
+        if self._poller is None:
+            self._poller = self._loop.create_task(self._poll(), name="bucketq poll")
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.pop(waiter, None)
+            if not self._waiters and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
+
+    async def close(self) -> None:
+        """Take no more operations, commit those already gathered, and stop."""
+        self._closing = True
+        for waiter in self._waiters:
+            _wake(waiter)
+        self._unpark()
+        await asyncio.shield(self._task)
+
+    def _unpark(self) -> None:
+        if self._parked is not None:
+            _wake(self._parked)
+
+    async def _run(self) -> None:
+        try:
+            while self._gathered or not self._closing:
+                if not self._gathered:
+                    self._parked = self._loop.create_future()
+                    await self._parked
+                    self._parked = None
+                    continue
+                await self._keep_pace()
+                batch, self._gathered = self._gathered, []
+                left_over = await self._committer.commit(batch)
+                self._gathered += [Pending(operation, self._loop.create_future()) for operation in left_over]
+                if self._waiters and self._committer.state is not None:
+                    self._wake_waiters(self._committer.state)
+        finally:
+            self._closing = True
+            for pending in self._gathered:
+                pending.answer.cancel()
+
+    async def _keep_pace(self) -> None:
+        pause_s = self._last_commit_s + self._committer.pace.interval_s - self._loop.time()
+        if pause_s > 0 and not self._closing:
+            await asyncio.sleep(pause_s)
+        self._last_commit_s = self._loop.time()
+
+    def _wake_waiters(self, state: QueueState) -> None:
+        # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
+        spare = state.stats.queued
+        for waiter, entrypoint in list(self._waiters.items()):
+            if spare == 0:
+                break
+            if not waiter.done() and state.has_ready(entrypoint):
+                waiter.set_result(None)
+                spare -= 1
+
+    async def _poll(self) -> None:
+        # One look for all who wait: another process may have enqueued, a worker died.
+        while True:
+            await asyncio.sleep(self._poll_interval_s)
+            with suppress(Exception):
+                await self.submit(Refresh())
+
+
+def _wake(sleeper: "asyncio.Future[None]") -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

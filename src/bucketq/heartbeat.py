@@ -1,0 +1,88 @@
+"""HeartbeatManager: keeps a claim alive while the work is done, and tells if it is lost."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from bucketq.errors import BucketQError, JobNotFoundError
+from bucketq.job import Job
+
+log = logging.getLogger("bucketq")
+
+
+class HasHeartbeat(Protocol):
+    """Anything with a `heartbeat`, such as every queue."""
+
+    async def heartbeat(self, job: Any) -> None:
+        """Say that the job's worker lives."""
+        ...
+
+
+class HeartbeatManager:
+    """Sends a heartbeat for a job every `interval` while its block runs.
+
+        async with HeartbeatManager(q, job):
+            await transcode(job.payload)
+        await q.ack(job)
+
+    When the claim is lost, the work inside the block is somebody else's now: the block
+    is cancelled and raises ClaimLostError (JobNotFoundError if the job is gone). Give
+    `on_lost` to be called with that error instead. A storage that cannot be reached is
+    no lost claim: the next beat tries again.
+    """
+
+    def __init__(
+        self,
+        queue: HasHeartbeat,
+        job: Job | str,
+        interval: timedelta = timedelta(seconds=60),
+        on_lost: Callable[[JobNotFoundError], object] | None = None,
+    ) -> None:
+        self._queue = queue
+        self._job = job
+        self._interval_s = interval.total_seconds()
+        self._on_lost = on_lost
+        self._lost: JobNotFoundError | None = None
+        self._worker: asyncio.Task[Any] | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._worker = asyncio.current_task()
+        self._beating = asyncio.create_task(self._beat(), name="bucketq heartbeat")
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._worker is not None
+        assert self._beating is not None
+        self._beating.cancel()
+        await asyncio.wait([self._beating])
+        if self._lost is not None and self._on_lost is None:
+            self._worker.uncancel()
+            if exc_type is asyncio.CancelledError:
+                raise self._lost from None
+
+    async def _beat(self) -> None:
+        while self._lost is None:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self._queue.heartbeat(self._job)
+            except JobNotFoundError as lost:
+                self._report(lost)
+            except BucketQError as error:
+                log.warning("a heartbeat did not get through, the next one may: %s", error)
+
+    def _report(self, lost: JobNotFoundError) -> None:
+        assert self._worker is not None
+        self._lost = lost
+        if self._on_lost is not None:
+            self._on_lost(lost)
+        else:
+            self._worker.cancel()

@@ -1,0 +1,56 @@
+"""Job, JobStatus and Claim: the values that everything else passes around."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class JobStatus(StrEnum):
+    """Where a job is in its life."""
+
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    DEAD = "dead"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A unit of work. A change makes a new one; what you hold never changes under you."""
+
+    id: str
+    entrypoint: str
+    payload: bytes = b""
+    status: JobStatus = JobStatus.QUEUED
+    priority: int = 0
+    created_at: datetime
+    heartbeat_at: datetime | None = None
+    # The place in line within a priority, given by the commit that enqueued the job.
+    sequence: int = 0
+    attempts: int = 0
+    max_attempts: int = 3
+    claimed_at: datetime | None = None
+    token: str | None = None
+    error: str | None = None
+
+    def json(self, type: Any = Any) -> Any:  # noqa: A002 (msgspec's own name for it)
+        """Decode a JSON payload, into `type` if one is given.
+
+        >>> from datetime import UTC
+        >>> job = Job(id="1", entrypoint="mail", payload=b'{"to":"a"}', created_at=datetime.now(UTC))
+        >>> job.json()
+        {'to': 'a'}
+        """
+        return msgspec.json.decode(self.payload, type=type)
+
+
+class Claim(NamedTuple):
+    """One worker's hold on a job. Without a token it stands for whoever holds the job."""
+
+    job_id: str
+    token: str | None = None
+
+    @classmethod
+    def of(cls, job: Job | str) -> "Claim":
+        """The claim that a dequeued job carries, or the unfenced claim on an id."""
+        return cls(job) if isinstance(job, str) else cls(job.id, job.token)

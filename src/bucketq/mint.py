@@ -1,0 +1,33 @@
+"""Mint: the one place where ids come from, so that a test can replay them."""
+
+import random
+
+from bucketq.clock import Clock, SystemClock
+
+
+class Mint:
+    """Makes job ids (UUIDv7: they sort by time), claim tokens and writer ids.
+
+    The system's randomness is the default because it survives a fork: two processes
+    that inherit one generator would mint the same ids.
+    """
+
+    def __init__(self, clock: Clock | None = None, source: random.Random | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._random = source or random.SystemRandom()
+
+    def job_id(self) -> str:
+        """A new UUIDv7."""
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        bits = self._random.getrandbits(74)
+        value = now_ms << 80 | 0x7 << 76 | (bits >> 62) << 64 | 0x2 << 62 | bits & (1 << 62) - 1
+        digits = f"{value:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+    def token(self) -> str:
+        """Sixteen hexadecimal digits that nobody else has."""
+        return f"{self._random.getrandbits(64):016x}"
+
+    def jitter(self) -> float:
+        """A number from 0 to 1, to keep writers that collided from colliding again."""
+        return self._random.random()

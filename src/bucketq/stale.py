@@ -1,0 +1,56 @@
+"""StaleWatch: which claims have fallen silent, judged by this process's own clock.
+
+Comparing a heartbeat's time stamp with the time of day would compare the clocks of two
+machines: one that runs an hour ahead would take every job from every healthy worker. The
+watch asks something else: for how long has *this process* seen the heartbeat unchanged?
+Only its own monotonic clock matters, and a fresh process gives every running job a fresh
+timeout.
+"""
+
+import heapq
+from collections.abc import Iterable
+from datetime import datetime
+
+from bucketq.job import Job, JobStatus
+from bucketq.state import QueueState
+
+
+class StaleWatch:
+    """Remembers since when each claim's heartbeat has stood still."""
+
+    def __init__(self, stale_after_s: float) -> None:
+        self._stale_after_s = stale_after_s
+        self._beats: dict[str, tuple[str | None, datetime | None, float]] = {}
+        self._due: list[tuple[float, str]] = []
+
+    def observe(self, jobs: Iterable[Job], now_s: float) -> None:
+        """Take note of the heartbeats of running jobs, as they stand now."""
+        for job in jobs:
+            seen = self._beats.get(job.id)
+            if seen is None or seen[0] != job.token or seen[1] != job.heartbeat_at:
+                self._beats[job.id] = job.token, job.heartbeat_at, now_s
+                heapq.heappush(self._due, (now_s + self._stale_after_s, job.id))
+
+    def age_s(self, job: Job, now_s: float) -> float | None:
+        """For how long this very heartbeat has stood still, or None if it is a new one."""
+        seen = self._beats.get(job.id)
+        if seen is None or seen[0] != job.token or seen[1] != job.heartbeat_at:
+            return None
+        return now_s - seen[2]
+
+    def stale(self, state: QueueState, now_s: float) -> list[Job]:
+        """The jobs whose worker has been silent for too long."""
+        silent: dict[str, Job] = {}
+        while self._due and self._due[0][0] <= now_s:
+            _, job_id = heapq.heappop(self._due)
+            job = state.find(job_id)
+            if job is None or job.status is not JobStatus.IN_PROGRESS:
+                self._beats.pop(job_id, None)
+                continue
+            age_s = self.age_s(job, now_s)
+            if age_s is not None and age_s >= self._stale_after_s:
+                silent[job_id] = job
+        # Still due until the state shows that they were taken: the commit may yet fail.
+        for job_id in silent:
+            heapq.heappush(self._due, (now_s, job_id))
+        return list(silent.values())

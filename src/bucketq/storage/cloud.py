@@ -1,0 +1,389 @@
+"""S3Storage, GCSStorage, AzureStorage: a queue in a bucket, through obstore.
+
+    write(if_match=None)     PUT If-None-Match: *       create, or refuse
+    write(if_match=etag)     PUT If-Match: etag         replace that version, or refuse
+    read_if_changed(etag)    GET If-None-Match: etag    304 when unchanged
+
+GCS puts generation numbers in the place of etags. obstore's own retries are off: an
+attempt that landed and lost its answer would be refused when repeated, and look like
+somebody else's write. Whoever calls retries, and looks first.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, NotModifiedError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from bucketq.errors import (
+    CASConflictError,
+    ConfigurationError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+)
+from bucketq.storage.cloud_errors import FAILURES, Failure
+from bucketq.storage.credentials import ClientCredentials, SessionCredentials, TokenCredentials
+from bucketq.storage.port import ObjectInfo, side_prefix
+from bucketq.storage.runtime import enter_runtime
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta, PutMode, PutResult, UpdateVersion
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+_NO_RETRIES: "RetryConfig" = {"max_retries": 0}
+_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": "30s"}
+# obstore's skip_signature spares only reads from asking for credentials; this spares writes too.
+_NO_ACCOUNT = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
+
+Built = TypeVar("Built")
+
+
+class CloudStorage:
+    """One object in a bucket, whichever cloud it is in."""
+
+    scheme: ClassVar[str]
+
+    def __init__(self, store: "ObjectStore", bucket: str, key: str) -> None:
+        self.url = f"{self.scheme}://{bucket}/{key}"
+        self.objects = CloudObjects(store, f"{self.scheme}://{bucket}/", side_prefix(key))
+        self._store = store
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    async def read(self) -> tuple[bytes, str | None]:
+        return await self._read({})
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        try:
+            found = await self._read({"if_none_match": f'"{etag}"'} if etag else {})
+        except NotModifiedError:
+            return None
+        # Not every server heeds If-None-Match.
+        return None if found[1] == etag else found
+
+    async def write(self, content: bytes, if_match: str | None = None) -> str:
+        enter_runtime()
+        mode: PutMode = "create" if if_match is None else self._version(if_match)
+        try:
+            return self._etag(await obstore.put_async(self._store, self._key, content, mode=mode))
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_conflict or (if_match is not None and failure.is_missing_object):
+                expected = "missing" if if_match is None else f"at etag {if_match}"
+                raise CASConflictError(f"{self.url} is not {expected} any more") from error
+            raise failure.as_storage_error("write", self.url) from error
+
+    async def _read(self, options: "GetOptions") -> tuple[bytes, str | None]:
+        enter_runtime()
+        try:
+            answer = await obstore.get_async(self._store, self._key, options=options)
+            etag = self._etag(answer.meta)
+            return bytes(await answer.bytes_async()), etag
+        except NotModifiedError:
+            raise
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_missing_object:
+                return b"", None
+            raise failure.as_storage_error("read", self.url) from error
+
+    def _etag(self, meta: "ObjectMeta | PutResult") -> str:
+        etag = meta["e_tag"]
+        if not etag:
+            raise StorageError(f"{self.url} has no ETag; a queue needs a storage that gives them")
+        return etag.removeprefix("W/").strip('"')
+
+    def _version(self, etag: str) -> "UpdateVersion":
+        return {"e_tag": f'"{etag}"'}
+
+
+class S3Storage(CloudStorage):
+    """A queue in a bucket of Amazon S3, or of a server that speaks S3 and heeds If-Match.
+
+    >>> storage = S3Storage(bucket="my-bucket", key="queues/jobs.json")
+    >>> storage = S3Storage(bucket="b", key="jobs.json", endpoint_url="http://localhost:9000")
+
+    Credentials come from `access_key_id` and `secret_access_key` (and `session_token`), or
+    from `session`: any boto3, botocore or aioboto3 session; or else from the environment
+    (`AWS_ACCESS_KEY_ID` …), a web identity, or the role of the container or machine. For a
+    profile, give `session=boto3.Session(profile_name=…)`. `client_options` are obstore's,
+    such as `{"timeout": "60s"}`; by default a request may take 30 seconds.
+    Raises ConfigurationError when the arguments make no sense.
+    """
+
+    scheme = "s3"
+
+    def __init__(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        region_name: str | None = None,
+        endpoint_url: str | None = None,
+        access_key_id: str | None = None,
+        secret_access_key: str | None = None,
+        session_token: str | None = None,
+        session: Any = None,
+        client_options: "Mapping[str, Any] | None" = None,
+    ) -> None:
+        _check_names("bucket", bucket, "key", key)
+        if bool(access_key_id) != bool(secret_access_key):
+            raise ConfigurationError("access_key_id and secret_access_key only make sense together")
+        if session is not None and access_key_id:
+            raise ConfigurationError("give either a session or access_key_id, not both")
+        if session is not None and not hasattr(session, "get_credentials"):
+            raise ConfigurationError(f"session has no get_credentials(): {type(session).__name__}")
+        config = _present(
+            region=region_name or getattr(session, "region_name", None),
+            endpoint=endpoint_url,
+            access_key_id=access_key_id,
+            secret_access_key=secret_access_key,
+            session_token=session_token,
+            credential_provider=SessionCredentials(session) if session is not None else None,
+            virtual_hosted_style_request=False if endpoint_url else None,
+        )
+        http = _client_options(endpoint_url, client_options)
+        store = _build(
+            lambda: S3Store(
+                bucket,
+                client_options=http,
+                retry_config=_NO_RETRIES,
+                # Not every server knows the bulk request that obstore would send for one object.
+                disable_bulk_delete=True,
+                **config,
+            )
+        )
+        super().__init__(store, bucket, key)
+
+    def _version(self, etag: str) -> "UpdateVersion":
+        # Without quotes: Ceph never matches an If-Match with them, and the others take both.
+        return {"e_tag": etag}
+
+
+class GCSStorage(CloudStorage):
+    """A queue in a bucket of Google Cloud Storage.
+
+    >>> storage = GCSStorage(bucket_name="my-bucket", blob_name="queues/jobs.json")
+
+    Credentials come from `client`, a google.cloud.storage client; or from
+    `service_account_key`, the JSON text of a key; or else from the environment
+    (`GOOGLE_APPLICATION_CREDENTIALS` …) or the machine's service account. GCS takes about
+    one write a second to one object. `client_options` are obstore's.
+    Raises ConfigurationError when the arguments make no sense.
+    """
+
+    scheme = "gs"
+
+    def __init__(
+        self,
+        bucket_name: str,
+        blob_name: str,
+        *,
+        client: Any = None,
+        service_account_key: str | None = None,
+        endpoint_url: str | None = None,
+        client_options: "Mapping[str, Any] | None" = None,
+    ) -> None:
+        _check_names("bucket_name", bucket_name, "blob_name", blob_name)
+        if client is not None and service_account_key:
+            raise ConfigurationError("give either a client or a service_account_key, not both")
+        provider = None
+        if client is not None:
+            credentials = getattr(client, "_credentials", None)
+            if credentials is None:
+                raise ConfigurationError(f"client has no credentials: {type(client).__name__}")
+            endpoint_url = endpoint_url or getattr(client, "api_endpoint", None)
+            if type(credentials).__name__ == "AnonymousCredentials":
+                service_account_key = _NO_ACCOUNT
+            else:
+                provider = ClientCredentials(credentials)
+        config = _present(
+            service_account_key=service_account_key,
+            base_url=endpoint_url,
+            credential_provider=provider,
+        )
+        http = _client_options(endpoint_url, client_options)
+        store = _build(
+            lambda: GCSStore(
+                bucket_name,
+                client_options=http,
+                retry_config=_NO_RETRIES,
+                **config,
+            )
+        )
+        super().__init__(store, bucket_name, blob_name)
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        # GCS compares If-None-Match with a hash of the content, and equal content can come
+        # back under a new generation; so the generation is looked at first.
+        return None if etag == await self._generation() else await self.read()
+
+    async def _generation(self) -> str | None:
+        enter_runtime()
+        try:
+            return self._etag(await obstore.head_async(self._store, self._key))
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_missing_object:
+                return None
+            raise failure.as_storage_error("read", self.url) from error
+
+    def _etag(self, meta: "ObjectMeta | PutResult") -> str:
+        generation = meta["version"]
+        if not generation:
+            raise StorageError(f"{self.url} has no generation; is this endpoint really GCS?")
+        return generation
+
+    def _version(self, etag: str) -> "UpdateVersion":
+        return {"version": etag}
+
+
+class AzureStorage(CloudStorage):
+    """A queue in a container of Azure Blob Storage.
+
+    >>> storage = AzureStorage("my-container", "queues/jobs.json", account_name="mine")
+
+    Credentials come from `account_key`, `sas_token`, or `credential`: any of azure.identity's;
+    or else from the environment (`AZURE_STORAGE_ACCOUNT_KEY` …) or the machine's identity.
+    For Azurite give `endpoint_url="http://127.0.0.1:10000/devstoreaccount1"`.
+    `client_options` are obstore's. Raises ConfigurationError when the arguments make no sense.
+    """
+
+    scheme = "az"
+
+    def __init__(
+        self,
+        container: str,
+        blob_name: str,
+        *,
+        account_name: str | None = None,
+        account_key: str | None = None,
+        sas_token: str | None = None,
+        credential: Any = None,
+        endpoint_url: str | None = None,
+        client_options: "Mapping[str, Any] | None" = None,
+    ) -> None:
+        _check_names("container", container, "blob_name", blob_name)
+        if sum(map(bool, (account_key, sas_token, credential))) > 1:
+            raise ConfigurationError("give one of account_key, sas_token and credential")
+        if credential is not None and not hasattr(credential, "get_token"):
+            raise ConfigurationError(f"credential has no get_token(): {type(credential).__name__}")
+        config = _present(
+            account_name=account_name,
+            account_key=account_key,
+            sas_key=sas_token,
+            endpoint=endpoint_url,
+            credential_provider=TokenCredentials(credential) if credential is not None else None,
+        )
+        http = _client_options(endpoint_url, client_options)
+        store = _build(
+            lambda: AzureStore(
+                container,
+                client_options=http,
+                retry_config=_NO_RETRIES,
+                **config,
+            )
+        )
+        super().__init__(store, container, blob_name)
+
+
+class CloudObjects:
+    """The objects beside a queue in a bucket: those below a folder of the queue's name."""
+
+    def __init__(self, store: "ObjectStore", bucket_url: str, folder: str) -> None:
+        self._store = store
+        self._bucket_url = bucket_url
+        self._folder = folder
+
+    async def read(self, name: str) -> bytes:
+        enter_runtime()
+        key = self._key(name)
+        try:
+            answer = await obstore.get_async(self._store, key)
+            return bytes(await answer.bytes_async())
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_missing_object:
+                raise ObjectNotFoundError(f"no object at {self._bucket_url}{key}", error) from error
+            raise failure.as_storage_error("read", self._bucket_url + key) from error
+
+    async def create(self, name: str, content: bytes) -> None:
+        enter_runtime()
+        key = self._key(name)
+        try:
+            await obstore.put_async(self._store, key, content, mode="create")
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_existing_object:
+                message = f"there is already an object at {self._bucket_url}{key}"
+                raise ObjectExistsError(message, error) from error
+            raise failure.as_storage_error("create", self._bucket_url + key) from error
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        enter_runtime()
+        # obstore lists whole folders; starting just before the prefix skips what sorts earlier.
+        start = self._folder + prefix
+        folder = start[: start.rindex("/")]
+        try:
+            async for page in obstore.list(self._store, folder, offset=start[:-1]):
+                for meta in page:
+                    if meta["path"].startswith(start):
+                        name = meta["path"].removeprefix(self._folder)
+                        yield ObjectInfo(name, meta["size"], meta["last_modified"])
+        except FAILURES as error:
+            raise Failure.of(error).as_storage_error("list", self._bucket_url + start) from error
+
+    async def delete(self, name: str) -> None:
+        enter_runtime()
+        key = self._key(name)
+        try:
+            await obstore.delete_async(self._store, key)
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if not failure.is_missing_object:
+                raise failure.as_storage_error("delete", self._bucket_url + key) from error
+
+    def _key(self, name: str) -> str:
+        if any(part.startswith(".") or not part for part in name.split("/")):
+            raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
+        return self._folder + name
+
+
+def _check_names(bucket_argument: str, bucket: str, key_argument: str, key: str) -> None:
+    if not re.fullmatch(r"[\w.$-]+", bucket):
+        raise ConfigurationError(f"{bucket_argument} is {bucket!r}, which names no bucket")
+    if not {"", ".", ".."}.isdisjoint(key.split("/")):
+        raise ConfigurationError(
+            f"{key_argument} is {key!r}; it takes names joined by single slashes, like queues/jobs.json"
+        )
+
+
+def _present(**config: Any) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _client_options(endpoint_url: str | None, options: Mapping[str, Any] | None) -> "ClientConfig":
+    is_http = False
+    if endpoint_url:
+        url = urlsplit(endpoint_url)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ConfigurationError("endpoint_url takes an address like https://storage.example.com:9000")
+        if url.username or url.password or url.query:
+            raise ConfigurationError("endpoint_url takes an address and no credentials: they end up in logs")
+        is_http = url.scheme == "http"
+    return cast("ClientConfig", {**_TIMEOUTS, **({"allow_http": True} if is_http else {}), **(options or {})})
+
+
+def _build(build: Callable[[], Built]) -> Built:
+    try:
+        return build()
+    except (BaseError, TypeError, ValueError) as error:
+        # Only the first line, and no cause: what follows repeats the arguments, secrets too.
+        message = str(error).partition("\n")[0]
+    raise ConfigurationError(f"these options make no storage: {message}")

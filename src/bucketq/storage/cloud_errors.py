@@ -1,0 +1,120 @@
+"""What obstore's errors mean.
+
+obstore's errors have no fields, only a text. The HTTP status, the service's own error code
+and the way in which a request broke off are read from that text, and nothing else of it is
+repeated: an error page may quote keys and signatures.
+"""
+
+import re
+from typing import NamedTuple, Self
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from bucketq.errors import AccessDeniedError, SlowDownError, StorageError
+
+# All that obstore raises when a request fails.
+FAILURES = (BaseError, OSError, ValueError)
+
+_BUCKET_MISSING = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
+_ACCESS_DENIED = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+_SLOW_DOWN = {"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "ThrottlingException"}
+# Where obstore asks for credentials when nobody has given any.
+_METADATA_SERVICE = re.compile(r"/latest/api/token|computeMetadata/|/metadata/identity/|169\.254\.16")
+_PROVIDER_FAILED = re.compile(r"External \w+ credential provider: (.*)")
+_BROKE_OFF = {
+    "Connect": "no connection to the server, so nothing was sent; is it up, and is its address right?",
+    "Timeout": "no answer within the timeout; a write may have landed all the same",
+}
+
+
+class Failure(NamedTuple):
+    """A failed request: the HTTP status and error code of the answer, or how it broke off."""
+
+    error: Exception
+    status: int | None
+    code: str | None
+    broke_off: str | None
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        text = str(error)
+        status = re.search(r"(?:returned non-2xx status code: |\(code: )(\d{3})", text)
+        code = re.search(r"<Code>(\w+)</Code>", text)
+        broke_off = re.search(r"HttpError \{\s*kind: (\w+)", text)
+        return cls(
+            error,
+            int(status[1]) if status else None,
+            code[1] if code else None,
+            broke_off[1] if broke_off else None,
+        )
+
+    @property
+    def is_missing_bucket(self) -> bool:
+        return self.code in _BUCKET_MISSING
+
+    @property
+    def is_missing_object(self) -> bool:
+        return isinstance(self.error, FileNotFoundError) and not self.is_missing_bucket
+
+    @property
+    def is_conflict(self) -> bool:
+        """A condition of the request did not hold, or another request was at work."""
+        is_refused = isinstance(self.error, PreconditionError | AlreadyExistsError)
+        return is_refused and not self.is_missing_bucket
+
+    @property
+    def is_existing_object(self) -> bool:
+        """A create-only request found an object; a bare 409 only found another request at work."""
+        return self.is_conflict and (self.status != 409 or self.code == "BlobAlreadyExists")
+
+    def as_storage_error(self, doing: str, url: str) -> StorageError:
+        """Tell what happened to the object at `url`, and what to do next."""
+        subject, error = f"cannot {doing} {url}", self.error
+        # Whoever asks has dealt with missing objects; what else is not found is the bucket.
+        if self.is_missing_bucket or self.status == 404:
+            bucket = url.split("/")[2]
+            return StorageError(
+                f"{subject}: there is no bucket {bucket!r}; create it, or correct its name", error
+            )
+        if self._is_slow_down():
+            return SlowDownError(f"{subject}: {self._answer()}, which asks for fewer requests", error)
+        if self._is_access_denied():
+            return AccessDeniedError(
+                f"{subject}: {self._answer()}; check the credentials and their permissions", error
+            )
+        if self.broke_off and _METADATA_SERVICE.search(str(error)):
+            return AccessDeniedError(
+                f"{subject}: no credentials were found; give them to the storage, "
+                "or set the environment variables of your cloud",
+                error,
+            )
+        return StorageError(f"{subject}: {self._answer()}", error)
+
+    def _is_slow_down(self) -> bool:
+        return self.status in (429, 503) or self.code in _SLOW_DOWN
+
+    def _is_access_denied(self) -> bool:
+        if provider := _PROVIDER_FAILED.search(str(self.error)):
+            # Whatever else keeps a provider from answering may pass.
+            return provider[1].startswith("PermissionError")
+        is_refused = isinstance(self.error, PermissionDeniedError | UnauthenticatedError)
+        return is_refused or self.status in (401, 403) or self.code in _ACCESS_DENIED
+
+    def _answer(self) -> str:
+        text = str(self.error)
+        if provider := _PROVIDER_FAILED.search(text):
+            return f"the credentials are not to be had: {provider[1]}"
+        if self.status:
+            return f"the storage answered {self.status}" + (f" {self.code}" if self.code else "")
+        if self.broke_off:
+            how = "the connection broke before the answer; a write may have landed all the same"
+            return _BROKE_OFF.get(self.broke_off, how)
+        if "redirect without LOCATION" in text:
+            return "the bucket is in another region; name that one in region_name"
+        return text.partition("\n")[0]

@@ -1,0 +1,242 @@
+"""LocalFileSystemStorage: a queue in a local file, safe between processes and crashes.
+
+    lock queue.json.lock            one writer at a time, freed by the kernel on death
+      etag still the expected one?  else CASConflictError
+      write queue.json.tmp          fixed name: a crash leaves at most one, reused
+      stamp its mtime, fsync it     the content is on disk before it has the name
+      rename onto queue.json        readers see the old file or the new, never a mix
+      fsync the folder              the name is on disk before anyone is answered
+    unlock
+
+The etag is the file's mtime and size. Each write stamps an mtime later than the one
+it replaces, whatever the clock says, so no etag ever comes back, and checking one
+costs a `stat` instead of reading and hashing the whole file.
+"""
+
+import asyncio
+import fcntl
+import os
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bucketq.errors import (
+    AccessDeniedError,
+    CASConflictError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+)
+from bucketq.storage.port import ObjectInfo, side_prefix
+
+
+class LocalFileSystemStorage:
+    """A queue in one local file; parent folders are made on the first write.
+
+    For POSIX systems (Linux, macOS), on a local disk, not on NFS.
+
+    >>> storage = LocalFileSystemStorage("/var/lib/myapp/queue.json")
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        # Resolved, because renaming onto a symlink would replace the link, not its target.
+        self.path = Path(path).expanduser().resolve()
+        if not self.path.name:
+            raise StorageError(f"{self.path} is not a file name")
+        self.objects = LocalObjects(self.path.parent / side_prefix(self.path.name))
+
+    async def read(self) -> tuple[bytes, str | None]:
+        return await asyncio.to_thread(self._read)
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        # One stat: cheaper than the hop to a thread that would keep it off the loop.
+        return None if etag == self._etag() else await self.read()
+
+    async def write(self, content: bytes, if_match: str | None = None) -> str:
+        return await asyncio.to_thread(self._write, content, if_match)
+
+    def _read(self) -> tuple[bytes, str | None]:
+        with _storage_errors(f"read {self.path}"):
+            try:
+                file = open(self.path, "rb")  # noqa: SIM115 (closed below, opened in a narrow try)
+            except FileNotFoundError:
+                return b"", None
+            with file:
+                return file.read(), _etag_of(os.fstat(file.fileno()))
+
+    def _write(self, content: bytes, if_match: str | None) -> str:
+        with _storage_errors(f"write {self.path}"), self._locked():
+            current = self._stat()
+            found = _etag_of(current) if current else None
+            if found != if_match:
+                raise CASConflictError(f"{self.path} is at etag {found}, not {if_match}")
+            return self._replace(content, current)
+
+    def _replace(self, content: bytes, current: os.stat_result | None) -> str:
+        temporary = f"{self.path}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            _write_all(fd, content)
+            if current:
+                os.fchmod(fd, current.st_mode & 0o7777)
+            _stamp_later_than(fd, current.st_mtime_ns if current else 0)
+            etag = _etag_of(os.fstat(fd))
+            _flush(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, self.path)
+        _flush_folder(self.path.parent)
+        return etag
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Opened anew each time: flock belongs to the open file, and threads must not share one.
+        fd = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def _etag(self) -> str | None:
+        with _storage_errors(f"look at {self.path}"):
+            current = self._stat()
+        return _etag_of(current) if current else None
+
+    def _stat(self) -> os.stat_result | None:
+        try:
+            return os.stat(self.path)
+        except FileNotFoundError:
+            return None
+
+
+class LocalObjects:
+    """The objects beside a file queue: files below a folder of the queue's name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def read(self, name: str) -> bytes:
+        return await asyncio.to_thread(self._read, self._path(name))
+
+    async def create(self, name: str, content: bytes) -> None:
+        await asyncio.to_thread(self._create, self._path(name), content)
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        walk = self._walk("", prefix)
+        while found := await asyncio.to_thread(_take, walk, 1000):
+            for info in found:
+                yield info
+
+    async def delete(self, name: str) -> None:
+        await asyncio.to_thread(self._delete, self._path(name))
+
+    def _path(self, name: str) -> Path:
+        parts = name.split("/")
+        if not all(parts) or any(part.startswith(".") for part in parts):
+            raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
+        return self._folder.joinpath(*parts)
+
+    def _read(self, path: Path) -> bytes:
+        with _storage_errors(f"read {path}"):
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                raise ObjectNotFoundError(f"no object at {path}") from None
+
+    def _create(self, path: Path, content: bytes) -> None:
+        with _storage_errors(f"create {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A name that begins with "." is never listed, so nobody sees half an object.
+            temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+            try:
+                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                try:
+                    _write_all(fd, content)
+                    _flush(fd)
+                finally:
+                    os.close(fd)
+                os.link(temporary, path)
+            except FileExistsError:
+                raise ObjectExistsError(f"there is already an object at {path}") from None
+            finally:
+                temporary.unlink(missing_ok=True)
+            _flush_folder(path.parent)
+
+    def _delete(self, path: Path) -> None:
+        with _storage_errors(f"delete {path}"):
+            path.unlink(missing_ok=True)
+
+    def _walk(self, folder: str, prefix: str) -> Iterator[ObjectInfo]:
+        with _storage_errors(f"list {self._folder / folder}"):
+            try:
+                entries = list(os.scandir(self._folder / folder))
+            except FileNotFoundError:
+                return
+            # With the "/" a folder sorts where its contents' names do.
+            named = sorted((f"{e.name}/" if e.is_dir() else e.name, e) for e in entries)
+            for name, entry in named:
+                full = folder + name
+                if name.startswith("."):
+                    continue
+                if name.endswith("/"):
+                    if full.startswith(prefix) or prefix.startswith(full):
+                        yield from self._walk(full, prefix)
+                elif full.startswith(prefix):
+                    stat = entry.stat()
+                    modified_at = datetime.fromtimestamp(stat.st_mtime, UTC)
+                    yield ObjectInfo(full, stat.st_size, modified_at)
+
+
+def _take(items: Iterator[ObjectInfo], count: int) -> list[ObjectInfo]:
+    return [item for item, _ in zip(items, range(count), strict=False)]
+
+
+def _etag_of(stat: os.stat_result) -> str:
+    return f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
+
+
+def _stamp_later_than(fd: int, previous_ns: int) -> None:
+    wanted_ns = max(time.time_ns(), previous_ns + 1)
+    step_ns = 1
+    os.utime(fd, ns=(wanted_ns, wanted_ns))
+    # Some file systems keep whole seconds: step further until the stamp really is later.
+    while os.fstat(fd).st_mtime_ns <= previous_ns:
+        step_ns *= 1000
+        os.utime(fd, ns=(previous_ns + step_ns, previous_ns + step_ns))
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _flush(fd: int) -> None:
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there does not reach the platter
+    else:
+        os.fsync(fd)
+
+
+def _flush_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _flush(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _storage_errors(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise AccessDeniedError(f"may not {doing}: {error.strerror}", error) from error
+    except OSError as error:
+        raise StorageError(f"could not {doing}: {error.strerror}", error) from error

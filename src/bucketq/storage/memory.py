@@ -1,0 +1,63 @@
+"""InMemoryStorage: a queue in a variable, for tests and for trying things out."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
+from bucketq.storage.port import ObjectInfo
+
+
+class InMemoryStorage:
+    """One object in memory, shared by every queue that is given this instance.
+
+    Nothing here awaits, so each call is atomic within an event loop.
+
+    >>> storage = InMemoryStorage()
+    >>> storage = InMemoryStorage(initial_content=b'{"version":0,"jobs":[]}')
+    """
+
+    def __init__(self, initial_content: bytes = b"") -> None:
+        self._content = bytes(initial_content)
+        self._generation = 1 if initial_content else 0
+        self.objects = InMemoryObjects()
+
+    async def read(self) -> tuple[bytes, str | None]:
+        return self._content, self._etag()
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        return None if etag == self._etag() else await self.read()
+
+    async def write(self, content: bytes, if_match: str | None = None) -> str:
+        if if_match != self._etag():
+            raise CASConflictError(f"in-memory object is at etag {self._etag()}, not {if_match}")
+        self._content = bytes(content)
+        self._generation += 1
+        return str(self._generation)
+
+    def _etag(self) -> str | None:
+        return str(self._generation) if self._generation else None
+
+
+class InMemoryObjects:
+    """The objects beside an in-memory queue."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, tuple[bytes, datetime]] = {}
+
+    async def read(self, name: str) -> bytes:
+        if name not in self._objects:
+            raise ObjectNotFoundError(f"no object {name!r} in memory")
+        return self._objects[name][0]
+
+    async def create(self, name: str, content: bytes) -> None:
+        if name in self._objects:
+            raise ObjectExistsError(f"object {name!r} is already in memory")
+        self._objects[name] = (bytes(content), datetime.now(UTC))
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        for name, (content, modified_at) in sorted(self._objects.items()):
+            if name.startswith(prefix):
+                yield ObjectInfo(name, len(content), modified_at)
+
+    async def delete(self, name: str) -> None:
+        self._objects.pop(name, None)

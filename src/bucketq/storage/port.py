@@ -1,0 +1,89 @@
+"""What bucketq asks of a storage.
+
+`ObjectStoragePort` is all a queue needs: two methods over one object. The adapters
+that ship with bucketq are a `Bucket`: they can also tell "unchanged" without sending
+the content again, and reach other objects beside the queue's own.
+
+    jobs.json          the queue: read, write (compare-and-set)
+    jobs/…             its other objects: read, create, list, delete
+"""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import NamedTuple, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class ObjectStoragePort(Protocol):
+    """One object that is read whole and replaced by compare-and-set.
+
+    Any object with these two methods is a storage; `bucketq.testing.StorageContract`
+    checks that it behaves like one.
+    """
+
+    async def read(self) -> tuple[bytes, str | None]:
+        """Return (content, etag), or (b"", None) while the object does not exist."""
+        ...
+
+    async def write(self, content: bytes, if_match: str | None = None) -> str:
+        """Replace the object if its etag is still `if_match`; return the new etag.
+
+        With `if_match=None` the object is created, and only if it does not exist.
+        Raises CASConflictError when the condition does not hold, StorageError when
+        the storage fails.
+        """
+        ...
+
+
+class ObjectInfo(NamedTuple):
+    """A listed object: its name below the queue's folder, its size, its age."""
+
+    name: str
+    size_bytes: int
+    modified_at: datetime
+
+
+class Objects(Protocol):
+    """The objects beside a queue. They are created once and never changed."""
+
+    async def read(self, name: str) -> bytes:
+        """Return the object's content. Raises ObjectNotFoundError."""
+        ...
+
+    async def create(self, name: str, content: bytes) -> None:
+        """Create the object. Raises ObjectExistsError if there is one already."""
+        ...
+
+    def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        """Yield the objects whose name begins with `prefix`, in order of name."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Remove the object; removing what is not there is no error."""
+        ...
+
+
+@runtime_checkable
+class Bucket(ObjectStoragePort, Protocol):
+    """A storage that ships with bucketq: the two methods, and two abilities more."""
+
+    @property
+    def objects(self) -> Objects:
+        """The objects beside this queue."""
+        ...
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        """Return None if the object still has this etag, else what `read` returns."""
+        ...
+
+
+def side_prefix(key: str) -> str:
+    """Where the objects beside `key` live: `queues/jobs.json` -> `queues/jobs/`.
+
+    >>> side_prefix("queues/jobs.json")
+    'queues/jobs/'
+    >>> side_prefix("jobs")
+    'jobs.d/'
+    """
+    stem = key.removesuffix(".json")
+    return f"{stem}/" if stem != key else f"{key}.d/"

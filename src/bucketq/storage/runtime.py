@@ -1,0 +1,50 @@
+"""obstore's threads, where they meet Python: at a fork, and at the end of the process.
+
+obstore does its work in threads of its own. A forked child does not have them, and would
+wait for them for ever. And a thread that has just delivered an answer may not yet be out
+of Python when the process ends, which aborts the process after all its work was done.
+"""
+
+import atexit
+import os
+import sys
+import threading
+import time
+
+from bucketq.errors import StorageError
+
+_EXIT_WAIT_MAX_S = 1.0
+
+_has_threads = False
+_lost_threads = False
+
+
+def enter_runtime() -> None:
+    """Call before each request. Raises StorageError where it could never be answered."""
+    global _has_threads
+    if _lost_threads:
+        raise StorageError(
+            "this process was forked from one that had already used a cloud storage, and cannot use one; "
+            "start it with multiprocessing's 'spawn' or 'forkserver'"
+        )
+    _has_threads = True
+
+
+def leave_runtime() -> None:
+    """Wait until no thread but Python's own is inside Python."""
+    deadline_s = time.monotonic() + _EXIT_WAIT_MAX_S
+    while _foreign_threads() and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+
+
+def _foreign_threads() -> set[int]:
+    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}
+
+
+def _after_fork() -> None:
+    global _lost_threads
+    _lost_threads = _has_threads
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(leave_runtime)

@@ -1,0 +1,76 @@
+"""FaultyStorage: an in-memory object whose requests go wrong as told."""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+from bucketq import CASConflictError, InMemoryStorage, SlowDownError, StorageError
+
+
+class FaultyStorage:
+    """Each write takes the next fault from `faults`; without one it succeeds.
+
+    conflict        refused although nothing changed
+    lost answer     lands, then the connection breaks
+    lost, retried   lands, the client's own retry is refused: looks like a conflict
+    lost request    never arrives
+    late            seems to fail, lands a moment later unless the object has changed
+    slow down       429
+    """
+
+    def __init__(self, inner=None):
+        self.inner = inner or InMemoryStorage()
+        self.objects = self.inner.objects
+        self.faults = deque()
+        self.is_down = False
+        self.latency_s = 0.0
+        self.reads = 0
+        self.writes = 0
+        self.versions = []
+
+    async def read(self):
+        self.reads += 1
+        await self._reach()
+        return await self.inner.read()
+
+    async def read_if_changed(self, etag):
+        self.reads += 1
+        await self._reach()
+        return await self.inner.read_if_changed(etag)
+
+    async def write(self, content, if_match=None):
+        self.writes += 1
+        await self._reach()
+        fault = self.faults.popleft() if self.faults else None
+        if fault == "conflict":
+            raise CASConflictError("injected")
+        if fault == "lost request":
+            raise StorageError("injected: connection refused")
+        if fault == "slow down":
+            raise SlowDownError("injected: 429")
+        if fault == "late":
+            asyncio.get_running_loop().call_later(0.05, self._land_late, content, if_match)
+            raise StorageError("injected: timeout")
+        etag = await self._land(content, if_match)
+        if fault == "lost answer":
+            raise StorageError("injected: connection reset")
+        if fault == "lost, retried":
+            raise CASConflictError("injected: 412 on the retry of a write that had landed")
+        assert fault is None, fault
+        return etag
+
+    async def _reach(self):
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+        if self.is_down:
+            raise StorageError("injected: outage")
+
+    async def _land(self, content, if_match):
+        etag = await self.inner.write(content, if_match)
+        self.versions.append(content)
+        return etag
+
+    def _land_late(self, content, if_match):
+        # Nothing in it awaits, so one step is all of it.
+        with suppress(StopIteration, CASConflictError):
+            self._land(content, if_match).send(None)

@@ -1,0 +1,119 @@
+"""HeartbeatManager keeps claims alive and tells the worker when one is lost."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from faulty import FaultyStorage
+
+from bucketq import BrokerQueue, ClaimLostError, HeartbeatManager, JobNotFoundError, Settings
+from bucketq.testing.virtual_time import VirtualClock, run
+
+SECOND = timedelta(seconds=1)
+
+
+def broker(storage, **settings):
+    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock())
+
+
+def test_a_long_job_is_never_taken_while_its_heart_beats():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=3) as worker, broker(storage, stale_after_s=3) as rival:
+            await worker.enqueue("mail")
+            [job] = await worker.dequeue()
+            stolen = asyncio.create_task(rival.dequeue(wait=100))
+            async with HeartbeatManager(worker, job, interval=SECOND):
+                await asyncio.sleep(90)
+            await worker.ack(job)
+            assert await stolen == []
+
+    run(main())
+
+
+def test_a_lost_claim_cancels_the_work_and_raises():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            reached = False
+            with pytest.raises(ClaimLostError):
+                async with HeartbeatManager(q, job, interval=SECOND):
+                    await q.requeue_stale(timedelta(seconds=-1))
+                    await asyncio.sleep(1000)
+                    reached = True
+            assert not reached
+            assert asyncio.get_running_loop().time() < 3
+            assert asyncio.current_task().cancelling() == 0
+            await asyncio.sleep(1)
+
+    run(main())
+
+
+def test_a_lost_claim_is_told_to_the_callback_instead():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            told = []
+            async with HeartbeatManager(q, job, interval=SECOND, on_lost=told.append):
+                await q.ack(job)
+                await asyncio.sleep(10)
+            assert [type(error) for error in told] == [JobNotFoundError]
+
+    run(main())
+
+
+def test_work_that_ends_in_the_same_instant_is_not_disturbed():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            async with HeartbeatManager(q, job, interval=SECOND):
+                await q.ack(job)
+                await asyncio.sleep(1)
+            await asyncio.sleep(5)
+
+    run(main())
+
+
+def test_someone_elses_cancel_stays_a_cancel():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(5), HeartbeatManager(q, job, interval=SECOND):
+                    await asyncio.sleep(1000)
+            await q.ack(job)
+
+    run(main())
+
+
+def test_an_error_of_the_work_passes_through():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            with pytest.raises(ZeroDivisionError):
+                async with HeartbeatManager(q, job.id):
+                    raise ZeroDivisionError
+
+    run(main())
+
+
+def test_an_outage_does_not_stop_the_heart():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=60, retry_for_s=5) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            async with HeartbeatManager(q, job, interval=timedelta(seconds=15)):
+                await asyncio.sleep(20)
+                storage.is_down = True
+                await asyncio.sleep(25)
+                storage.is_down = False
+                await asyncio.sleep(300)
+            await q.ack(job)
+
+    run(main())

@@ -1,0 +1,177 @@
+"""Random histories of the queue, step by step against a model small enough to trust."""
+
+import asyncio
+from datetime import timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+
+from bucketq import BrokerQueue, ClaimLostError, DirectQueue, InMemoryStorage, JobNotFoundError
+
+ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
+
+
+class ModelJob:
+    def __init__(self, job, place):
+        self.id = job.id
+        self.entrypoint = job.entrypoint
+        self.order = job.priority, place
+        self.max_attempts = job.max_attempts
+        self.attempts = 0
+        self.token = None
+        self.is_dead = False
+
+
+class QueueAgainstModel(RuleBasedStateMachine):
+    """Two BrokerQueues and a DirectQueue on one object; the model is a plain list of jobs."""
+
+    claims = Bundle("claims")
+
+    def __init__(self):
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.storage = InMemoryStorage()
+        self.brokers = [BrokerQueue(self.storage), BrokerQueue(self.storage)]
+        self.queues = [*self.brokers, DirectQueue(self.storage)]
+        for queue in self.brokers:
+            self.do(queue.__aenter__())
+        self.model = {}
+        self.completed = 0
+        self.enqueued = 0
+
+    def do(self, coroutine):
+        return self.loop.run_until_complete(coroutine)
+
+    def teardown(self):
+        for queue in self.brokers:
+            self.do(queue.__aexit__(None, None, None))
+        self.loop.close()
+
+    def waiting(self, entrypoint):
+        found = [
+            job
+            for job in self.model.values()
+            if job.token is None and not job.is_dead and entrypoint in (None, job.entrypoint)
+        ]
+        return sorted(found, key=lambda job: job.order)
+
+    def add(self, job):
+        self.enqueued += 1
+        self.model[job.id] = ModelJob(job, self.enqueued)
+
+    def give_back(self, job):
+        job.token = None
+        job.is_dead = job.attempts >= job.max_attempts
+
+    @rule(
+        who=st.integers(0, 2), entrypoint=ENTRYPOINTS, priority=st.integers(-1, 1), attempts=st.integers(1, 3)
+    )
+    def enqueue(self, who, entrypoint, priority, attempts):
+        self.add(
+            self.do(self.queues[who].enqueue(entrypoint, b"x", priority=priority, max_attempts=attempts))
+        )
+
+    @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(0, 3))
+    def enqueue_many(self, who, entrypoint, count):
+        for job in self.do(self.queues[who].enqueue_many(entrypoint, range(count))):
+            self.add(job)
+
+    @rule(
+        target=claims,
+        who=st.integers(0, 2),
+        entrypoint=st.none() | ENTRYPOINTS,
+        batch_size=st.integers(1, 3),
+    )
+    def dequeue(self, who, entrypoint, batch_size):
+        expected = self.waiting(entrypoint)[:batch_size]
+        jobs = self.do(self.queues[who].dequeue(entrypoint, batch_size=batch_size))
+        assert [job.id for job in jobs] == [job.id for job in expected]
+        for job, model in zip(jobs, expected, strict=True):
+            model.token = job.token
+            model.attempts += 1
+            assert job.attempts == model.attempts
+        return multiple(*jobs)
+
+    def expect(self, job, operation):
+        """Run an operation on a claim; return the model's job if the claim still holds."""
+        model = self.model.get(job.id)
+        try:
+            self.do(operation)
+        except ClaimLostError:
+            assert model is not None
+            assert model.token != job.token
+        except JobNotFoundError:
+            assert model is None
+        else:
+            assert model is not None
+            assert model.token == job.token
+            return model
+        return None
+
+    @rule(who=st.integers(0, 2), job=consumes(claims))
+    def ack(self, who, job):
+        if self.expect(job, self.queues[who].ack(job)):
+            self.completed += 1
+            del self.model[job.id]
+
+    @rule(who=st.integers(0, 2), job=claims)
+    def nack(self, who, job):
+        if model := self.expect(job, self.queues[who].nack(job, error="boom")):
+            self.give_back(model)
+
+    @rule(who=st.integers(0, 2), job=claims)
+    def heartbeat(self, who, job):
+        if who == 2:
+            self.expect(job, self.queues[2].heartbeat(job))
+
+    @rule(who=st.integers(0, 2))
+    def everyone_falls_silent(self, who):
+        held = [job for job in self.model.values() if job.token is not None]
+        assert self.do(self.queues[who].requeue_stale(timedelta(seconds=-60))) == len(held)
+        for job in held:
+            self.give_back(job)
+
+    @rule(who=st.integers(0, 2), job=claims, entrypoint=ENTRYPOINTS, spoil=st.booleans())
+    def transaction(self, who, job, entrypoint, spoil):
+        added = []
+
+        async def transact():
+            async with self.queues[who].transaction() as t:
+                added.append(t.enqueue(entrypoint))
+                t.nack(job)
+                if spoil:
+                    t.ack("nobody")
+
+        model = self.model.get(job.id)
+        holds = model is not None and model.token == job.token
+        try:
+            self.do(transact())
+        except JobNotFoundError:
+            assert spoil or not holds
+        else:
+            assert holds
+            assert not spoil
+            self.add(added[0])
+            self.give_back(model)
+
+    @rule(who=st.integers(0, 1))
+    def restart(self, who):
+        self.do(self.brokers[who].__aexit__(None, None, None))
+        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage)
+        self.do(self.brokers[who].__aenter__())
+
+    @invariant()
+    def the_stored_queue_is_the_models(self):
+        state = self.do(self.queues[2].read_state())
+        assert {job.id: (job.token, job.attempts, job.status == "dead") for job in state.jobs} == {
+            job.id: (job.token, job.attempts, job.is_dead) for job in self.model.values()
+        }
+        assert [job.id for job in state.queued_jobs()] == [job.id for job in self.waiting(None)]
+        assert state.stats.completed_total == self.completed
+        assert state.stats.enqueued_total == self.enqueued
+        assert state.is_conserved()
+
+
+QueueAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueAgainstModel = QueueAgainstModel.TestCase

@@ -1,0 +1,154 @@
+"""queue.json: what is written can be read, old files open, and damage is named."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketq import CorruptStateError, Job, JobStatus, NewerFormatError, QueueState
+from bucketq.codec import FORMAT, StateEncoder, decode, encode
+from bucketq.job import Claim
+
+NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def example() -> QueueState:
+    """A state with every field in use; golden/format-1.json is its encoding."""
+    state = QueueState()
+    for number, payload in enumerate([b'{"to": "alice"}', b"\x89PNG", b"", b"gone", b"[1]"]):
+        state.enqueue(
+            Job(
+                id=f"job-{number}",
+                entrypoint="mail",
+                payload=payload,
+                priority=number % 2,
+                max_attempts=1 if number == 4 else 5,
+                created_at=NOW,
+            )
+        )
+    state.ack(Claim.of(_claim(state, "job-0")))
+    _claim(state, "job-2")
+    state.nack(Claim.of(_claim(state, "job-4")), "no such host")
+    state.stamp("writer-a", 3)
+    state.stamp("writer-b", 1)
+    return state
+
+
+def _claim(state: QueueState, expected: str) -> Job:
+    job = state.dequeue("mail", f"token of {expected}", NOW)
+    assert job is not None
+    assert job.id == expected
+    return job
+
+
+def test_the_golden_file_of_this_format_is_written_and_read():
+    golden = (GOLDEN / f"format-{FORMAT}.json").read_bytes()
+    assert encode(example()) == golden
+    state = decode(golden)
+    assert state.jobs == example().jobs
+    assert state.stats == example().stats
+    assert state.writers == example().writers
+    assert encode(state) == golden
+
+
+def test_a_file_of_jqueue_opens_as_it_is():
+    state = decode((GOLDEN / "jqueue-1.0.0.json").read_bytes())
+    assert state.version == 3
+    first, second = state.jobs
+    # By age, as jqueue serves them, not by their order in the file.
+    assert (first.entrypoint, first.status, first.attempts) == ("resize_image", JobStatus.IN_PROGRESS, 1)
+    assert (second.entrypoint, second.payload) == ("send_email", b'{"to": "user@example.com"}')
+    assert state.is_conserved()
+    state.stamp("w", 1)
+    assert decode(encode(state)).jobs == state.jobs
+
+
+def test_one_job_a_line_and_json_stays_readable():
+    lines = encode(example()).decode().splitlines()
+    assert len(lines) == 1 + 4 + 1
+    document = json.loads("\n".join(lines))
+    assert [job["id"] for job in document["jobs"]] == ["job-1", "job-2", "job-3", "job-4"]
+    assert document["jobs"][3]["json"] == [1]
+    assert document["jobs"][0]["payload"] == "iVBORw=="
+    assert "priority" not in document["jobs"][1], "defaults are left out"
+
+
+@given(payloads=st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)), max_size=8))
+def test_every_payload_comes_back_to_the_byte(payloads):
+    check_round_trip(payloads)
+
+
+JSON_TEXTS = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+).map(lambda value: json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+@given(payloads=st.lists(JSON_TEXTS, max_size=5), damage=st.binary(max_size=2), at=st.integers(0, 30))
+def test_json_and_almost_json_payloads_come_back_to_the_byte(payloads, damage, at):
+    check_round_trip([*payloads, *(payload[:at] + damage + payload[at:] for payload in payloads)])
+
+
+def check_round_trip(payloads):
+    state = QueueState()
+    for number, payload in enumerate(payloads):
+        state.enqueue(Job(id=str(number), entrypoint="e", payload=payload, created_at=NOW))
+    content = encode(state)
+    json.loads(content)
+    assert len(content.splitlines()) == 2 + max(1, len(payloads)), "one job a line"
+    assert [job.payload for job in decode(content).jobs] == payloads
+
+
+def test_encoding_again_after_changes_equals_encoding_anew():
+    state = example()
+    encoder = StateEncoder(state)
+    encoder.encode()
+    state.enqueue(Job(id="late", entrypoint="mail", payload=b"x", created_at=NOW))
+    state.ack(Claim("job-2"))
+    assert decode(encoder.encode()).jobs == decode(encode(state)).jobs == state.jobs
+
+
+GOOD = encode(example())
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (GOOD[:-40], "truncated"),
+        (b"<html>503</html>", "malformed"),
+        (b"[]", "Expected `object`"),
+        (b'{"jobs":[]}', "version"),
+        (GOOD.replace(b'"id":"job-2"', b'"id":5'), r"\$\.jobs\[1\]\.id"),
+        (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
+        (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
+        (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
+        (GOOD.replace(b'"enqueued_total":5', b'"enqueued_total":6'), "do not add up"),
+        (GOOD.replace(b'"sequence":5', b'"sequence":2'), "sequence"),
+        (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
+    ],
+)
+def test_damage_is_named(content, names):
+    assert content != GOOD
+    with pytest.raises(CorruptStateError, match=names):
+        decode(content)
+
+
+def test_a_newer_format_is_refused_as_such_whatever_it_holds():
+    newer = b'{"format":99,"version":"what","blocks":[]}'
+    with pytest.raises(NewerFormatError, match="format 99"):
+        decode(newer)
+    with pytest.raises(NewerFormatError, match="format 2"):
+        decode(GOOD.replace(b'"format":1', b'"format":2'))
+
+
+@given(cut=st.integers(0, len(GOOD) - 2))
+def test_no_truncation_is_taken_for_a_queue(cut):
+    with pytest.raises(CorruptStateError):
+        decode(GOOD[:cut])

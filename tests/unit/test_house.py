@@ -1,0 +1,90 @@
+"""The rules of the house: which room may know which, and which rooms stay pure."""
+
+import ast
+from pathlib import Path
+
+import bucketq
+
+SOURCE = Path(bucketq.__file__).parent
+
+# From the ground up; a module imports only from below its own line.
+FLOORS = [
+    {"errors", "clock"},
+    {"job", "mint", "retry", "pace", "settings"},
+    {"state"},
+    {"codec", "operation", "stale"},
+    {"storage"},
+    {"commit"},
+    {"group", "heartbeat", "transaction"},
+    {"queue"},
+    {"url"},
+    {"demo", "testing"},
+]
+PURE = ["job", "state", "retry", "pace", "codec", "operation", "stale", "errors"]
+IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: imports are absolute"
+            yield node.module
+
+
+def rooms():
+    for path in sorted(SOURCE.rglob("*.py")):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room != "__init__":
+            yield room, path
+
+
+def floor_of(room):
+    [floor] = [number for number, names in enumerate(FLOORS) if room in names]
+    return floor
+
+
+def test_imports_go_one_way():
+    for room, path in rooms():
+        for name in imports_of(path):
+            if name == "bucketq":
+                assert floor_of(room) == len(FLOORS) - 1, f"{path.name} imports the public face"
+            elif name.startswith("bucketq."):
+                below = name.split(".")[1]
+                assert below == room or floor_of(below) < floor_of(room), f"{path.name} imports {name}"
+
+
+def test_every_room_has_its_floor():
+    assert {room for room, _ in rooms()} == set().union(*FLOORS)
+
+
+def test_pure_rooms_hold_no_io_clock_or_chance():
+    for room in PURE:
+        path = SOURCE / f"{room}.py"
+        found = {name.split(".")[0] for name in imports_of(path)} & IMPURE
+        assert not found, f"{room} imports {found}"
+        text = path.read_text()
+        assert "now()" not in text, f"{room} reads a clock"
+        assert "open(" not in text, f"{room} opens a file"
+
+
+def test_the_core_needs_only_msgspec_and_obstore():
+    import sys
+
+    allowed = {"bucketq", "msgspec", "obstore", *sys.stdlib_module_names}
+    for room, path in rooms():
+        if room not in {"demo", "testing"}:
+            found = {name.split(".")[0] for name in imports_of(path)} - allowed
+            assert not found, f"{path.name} imports {found}"
+
+
+def test_public_names():
+    for name in bucketq.__all__:
+        assert getattr(bucketq, name) is not None
+    assert set(bucketq.__all__) >= {
+        *("DirectQueue", "BrokerQueue", "HeartbeatManager", "InMemoryStorage", "LocalFileSystemStorage"),
+        *("S3Storage", "GCSStorage", "AzureStorage", "ObjectStoragePort", "Job", "JobStatus", "QueueState"),
+        *("BucketQError", "CASConflictError", "JobNotFoundError", "StorageError", "ClaimLostError"),
+        "connect",
+    }

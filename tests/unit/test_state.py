@@ -1,0 +1,178 @@
+"""The state machine, one transition at a time, without asyncio or a clock."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bucketq import ClaimLostError, Job, JobNotFoundError, JobStatus, QueueState
+from bucketq.job import Claim
+from bucketq.state import WRITERS_MAX
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def new(job_id, entrypoint="mail", **fields):
+    return Job(id=job_id, entrypoint=entrypoint, created_at=NOW, **fields)
+
+
+def filled(*jobs):
+    state = QueueState()
+    for job in jobs:
+        state.enqueue(job)
+    return state
+
+
+def test_lower_priority_numbers_come_first_then_first_in_first_out():
+    state = filled(new("a", priority=1), new("b"), new("c", priority=-1), new("d"))
+    served = [state.dequeue(None, "t", NOW).id for _ in range(4)]
+    assert served == ["c", "b", "d", "a"]
+    assert state.dequeue(None, "t", NOW) is None
+
+
+def test_an_entrypoint_filter_keeps_the_order():
+    state = filled(new("a", "x"), new("b", "y"), new("c", "x", priority=-1))
+    assert state.dequeue("x", "t", NOW).id == "c"
+    assert state.dequeue(None, "t", NOW).id == "a"
+    assert state.dequeue("x", "t", NOW) is None
+    assert state.dequeue("y", "t", NOW).id == "b"
+
+
+def test_a_nacked_job_returns_to_its_place_in_line():
+    state = filled(new("a"), new("b"))
+    first = state.dequeue(None, "t", NOW)
+    given_back = state.nack(Claim.of(first), "boom")
+    assert (given_back.status, given_back.error, given_back.token) == (JobStatus.QUEUED, "boom", None)
+    assert state.dequeue(None, "t", NOW).id == "a"
+
+
+def test_a_job_is_dead_once_its_attempts_are_used_up():
+    state = filled(new("a", max_attempts=2))
+    for _ in range(2):
+        job = state.dequeue(None, "t", NOW)
+        state.nack(Claim.of(job), "boom")
+    dead = state.find("a")
+    assert (dead.status, dead.attempts, dead.error) == (JobStatus.DEAD, 2, "boom")
+    assert state.dead_jobs() == (dead,)
+    assert state.dequeue(None, "t", NOW) is None
+    assert state.stats.dead_total == 1
+    assert state.is_conserved()
+
+
+def test_staleness_uses_up_attempts_too():
+    state = filled(new("a", max_attempts=1))
+    assert state.requeue_stale(state.dequeue(None, "t", NOW))
+    assert state.find("a").status is JobStatus.DEAD
+    assert "heartbeat" in state.find("a").error
+
+
+def test_a_stale_job_that_beat_meanwhile_is_left_alone():
+    state = filled(new("a"))
+    seen = state.dequeue(None, "t", NOW)
+    state.heartbeat(Claim.of(seen), NOW + timedelta(seconds=1))
+    assert not state.requeue_stale(seen)
+    assert state.find("a").status is JobStatus.IN_PROGRESS
+
+
+def test_a_heartbeat_always_moves_the_stamp_even_if_the_clock_does_not():
+    state = filled(new("a"))
+    claim = Claim.of(state.dequeue(None, "t", NOW))
+    state.heartbeat(claim, NOW - timedelta(hours=1))
+    assert state.find("a").heartbeat_at > NOW
+
+
+@pytest.mark.parametrize("act", ["ack", "nack", "heartbeat"])
+def test_a_lost_claim_is_refused_and_undoes_nothing(act):
+    state = filled(new("a"))
+    lost = state.dequeue(None, "first", NOW)
+    state.requeue_stale(lost)
+    operation = {
+        "ack": lambda claim: state.ack(claim),
+        "nack": lambda claim: state.nack(claim, None),
+        "heartbeat": lambda claim: state.heartbeat(claim, NOW),
+    }[act]
+    with pytest.raises(ClaimLostError, match="queued"):
+        operation(Claim.of(lost))
+    held = state.dequeue(None, "second", NOW)
+    with pytest.raises(ClaimLostError, match="another worker"):
+        operation(Claim.of(lost))
+    assert state.find("a") == held
+
+
+def test_an_id_stands_for_whoever_holds_the_job():
+    state = filled(new("a"))
+    state.dequeue(None, "t", NOW)
+    state.ack(Claim("a"))
+    assert state.find("a") is None
+    with pytest.raises(JobNotFoundError) as refused:
+        state.ack(Claim("a"))
+    assert refused.value.job_id == "a"
+
+
+def test_a_released_claim_costs_no_attempt():
+    state = filled(new("a"))
+    job = state.dequeue(None, "t", NOW)
+    assert state.release(Claim.of(job))
+    assert (state.find("a").attempts, state.find("a").status) == (0, JobStatus.QUEUED)
+    assert not state.release(Claim.of(job))
+
+
+def test_a_failed_operation_leaves_no_trace():
+    state = filled(new("a"), new("b", "other"))
+    job = state.dequeue(None, "t", NOW)
+    before = state.jobs, state.stats, state.sequence, state.changes
+
+    def several(state):
+        state.enqueue(new("c"))
+        state.dequeue("other", "t", NOW)
+        state.ack(Claim.of(job))
+        state.ack(Claim("nobody"))
+
+    with pytest.raises(JobNotFoundError):
+        state.apply(several)
+    assert (state.jobs, state.stats, state.sequence, state.changes) == before
+    assert state.dequeue("other", "t", NOW).id == "b"
+
+
+def test_what_jqueue_users_read_is_there():
+    state = filled(new("a"), new("b", "other"))
+    running = state.dequeue("mail", "t", NOW)
+    assert [job.id for job in state.jobs] == ["a", "b"]
+    assert [job.id for job in state.queued_jobs()] == ["b"]
+    assert state.queued_jobs("mail") == ()
+    assert state.in_progress_jobs() == (running,)
+    assert state.find("nobody") is None
+    assert state.version == 0
+
+
+def test_the_counters_add_up_at_every_step():
+    state = filled(*(new(str(number)) for number in range(4)))
+    assert state.is_conserved()
+    state.ack(Claim.of(state.dequeue(None, "t", NOW)))
+    assert state.is_conserved()
+    assert state.stats == (3, 0, 0, 4, 1, 0)
+    state.totals = state.totals._replace(completed=2)
+    assert not state.is_conserved()
+
+
+def test_ready_jobs_are_found_after_many_claims_through_the_other_index():
+    state = QueueState()
+    for number in range(500):
+        state.enqueue(new(str(number), "x" if number % 2 else "y"))
+        state.has_ready("x")
+        assert state.dequeue(None, "t", NOW).id == str(number)
+    state.enqueue(new("last", "x"))
+    assert state.dequeue("x", "t", NOW).id == "last"
+
+
+def test_a_commit_is_recognised_until_many_others_have_written():
+    state = QueueState()
+    state.stamp("me", 7)
+    assert state.holds("me", 7)
+    assert not state.holds("me", 8)
+    for number in range(WRITERS_MAX - 1):
+        state.stamp(f"other {number}", 1)
+    assert state.holds("me", 7)
+    assert state.forgotten_version == 0
+    state.stamp("one more", 1)
+    assert not state.holds("me", 7)
+    assert state.forgotten_version == 1
