@@ -19,12 +19,13 @@ from msgspec.structs import replace
 
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Job, JobStatus
-from bucketq.state import Mark, QueueState, Totals
+from bucketq.state import Mark, QueueState
 
 FORMAT = 1
 
 # Left out of the file: msgspec omits a default only if it is the very same object.
 _NO_JSON = Raw()
+_JOBS_PER_BLOCK = 64
 _Count = Annotated[int, Meta(ge=0)]
 
 
@@ -34,6 +35,7 @@ class _StoredJob(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     rename={"sequence": "seq"},
 ):
     id: Annotated[str, Meta(min_length=1)]
@@ -77,50 +79,67 @@ _encode = msgspec.json.Encoder().encode
 
 
 class StateEncoder:
-    """Encodes one state again and again; only the jobs touched in between cost anything."""
+    """Encodes one state again and again; only the jobs touched in between cost anything.
+
+    Jobs that were enqueued one after another share a block. A commit encodes the jobs it
+    touched, joins their blocks, and passes on all other blocks as they are: a queue of
+    megabytes is written without being copied.
+    """
 
     def __init__(self, state: QueueState) -> None:
         self._state = state
-        self._fragments: dict[str, bytes] | None = None
+        self._blocks: dict[int, dict[str, bytes]] | None = None
+        self._joined: dict[int, bytes] = {}
 
-    def encode(self) -> bytes:
-        """The state as it is now, as the bytes of a queue.json."""
+    def encode(self) -> list[bytes]:
+        """The pieces of a queue.json that holds the state as it is now."""
+        self._join_touched_blocks()
         state = self._state
-        fragments = self._update_fragments()
         header = _Header(
             format=FORMAT,
             version=state.version,
             sequence=state.sequence,
-            enqueued_total=state.totals.enqueued,
-            completed_total=state.totals.completed,
-            dead_total=state.totals.dead,
+            enqueued_total=state.enqueued_total,
+            completed_total=state.completed_total,
+            dead_total=state.dead_total,
             writers=state.writers,
             forgotten_version=state.forgotten_version,
         )
-        parts = [*fragments.values()] or [b""]
-        # Head and tail are glued to the first and last job, so that the one big copy is the join.
-        parts[0] = _encode(header)[:-1] + b',"jobs":[\n' + parts[0]
-        parts[-1] += b"\n]}\n"
-        return b",\n".join(parts)
+        pieces = [_encode(header)[:-1] + b',"jobs":[\n']
+        for block in self._joined.values():
+            pieces += (block, b",\n")
+        if self._joined:
+            pieces.pop()
+        return [*pieces, b"\n]}\n"]
 
-    def _update_fragments(self) -> dict[str, bytes]:
+    def _join_touched_blocks(self) -> None:
         state = self._state
-        if self._fragments is None:
-            self._fragments = {job.id: _encode_job(job) for job in state.jobs}
-        else:
-            for job_id in state.touched:
-                job = state.find(job_id)
-                if job is not None:
-                    self._fragments[job_id] = _encode_job(job)
-                else:
-                    self._fragments.pop(job_id, None)
+        touched = state.touched
+        if self._blocks is None:
+            self._blocks = {}
+            touched = {job.id: job.sequence for job in state.jobs}
+        numbers = []
+        for job_id, sequence in touched.items():
+            number = sequence // _JOBS_PER_BLOCK
+            numbers.append(number)
+            block = self._blocks.setdefault(number, {})
+            job = state.find(job_id)
+            if job is not None:
+                block[job_id] = _encode_job(job)
+            else:
+                block.pop(job_id, None)
+        for number in dict.fromkeys(numbers):
+            if self._blocks[number]:
+                self._joined[number] = b",\n".join(self._blocks[number].values())
+            else:
+                del self._blocks[number]
+                self._joined.pop(number, None)
         state.touched.clear()
-        return self._fragments
 
 
 def encode(state: QueueState) -> bytes:
     """The bytes of a queue.json that holds this state."""
-    return StateEncoder(state).encode()
+    return b"".join(StateEncoder(state).encode())
 
 
 def decode(content: bytes) -> QueueState:
@@ -146,7 +165,9 @@ def _from_document(document: _Document) -> QueueState:
         (_job(stored) for stored in document.jobs),
         version=document.version,
         sequence=document.sequence,
-        totals=Totals(document.enqueued_total, document.completed_total, document.dead_total),
+        enqueued_total=document.enqueued_total,
+        completed_total=document.completed_total,
+        dead_total=document.dead_total,
         writers=document.writers,
         forgotten_version=document.forgotten_version,
     )
@@ -171,9 +192,13 @@ def _from_jqueue(document: _Document) -> QueueState:
         )
         for number, stored in enumerate(sorted(document.jobs, key=lambda job: job.created_at), 1)
     ]
-    dead = sum(job.status is JobStatus.DEAD for job in jobs)
-    totals = Totals(enqueued=len(jobs), dead=dead)
-    return QueueState(jobs, version=document.version, sequence=len(jobs), totals=totals)
+    return QueueState(
+        jobs,
+        version=document.version,
+        sequence=len(jobs),
+        enqueued_total=len(jobs),
+        dead_total=sum(job.status is JobStatus.DEAD for job in jobs),
+    )
 
 
 def _job(stored: _StoredJob) -> Job:

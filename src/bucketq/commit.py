@@ -32,7 +32,6 @@ from bucketq.errors import (
     SlowDownError,
     StorageError,
 )
-from bucketq.job import JobStatus
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
 from bucketq.pace import Pace
@@ -49,14 +48,14 @@ IfAbandoned = Callable[[Any], Operation | None]
 
 
 class Pending(NamedTuple):
-    """An operation on its way, and whoever waits for its answer.
+    """An operation on its way, and who waits for its answer, if anybody does.
 
     `if_abandoned` turns the answer of an operation whose caller has gone away into the
     operation that sets things right again.
     """
 
     operation: Operation
-    answer: "asyncio.Future[Any]"
+    answer: "asyncio.Future[Any] | None"
     if_abandoned: IfAbandoned | None = None
 
 
@@ -81,6 +80,7 @@ class Committer:
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
+        self._bucket = storage if isinstance(storage, Bucket) else None
         self._settings = settings
         self._backoff = backoff
         self._clock = clock
@@ -103,7 +103,8 @@ class Committer:
         except BaseException:
             self.state = None
             for pending in batch:
-                pending.answer.cancel()
+                if pending.answer is not None:
+                    pending.answer.cancel()
             raise
         return [left for left in map(_answer, answers) if left is not None]
 
@@ -156,7 +157,7 @@ class Committer:
             state.requeue_stale(silent)
         answers: Answers = []
         for pending in batch:
-            if not pending.answer.cancelled():
+            if pending.answer is None or not pending.answer.cancelled():
                 answers.append((pending, _outcome(state, pending.operation)))
         if state.changes == changes_before:
             return answers, False
@@ -173,11 +174,11 @@ class Committer:
         if not self.state.is_conserved():
             raise AssertionError(f"this commit would lose or double a job: {self.state.stats}")
         version, touched = self.state.version, tuple(self.state.touched)
-        content = self._encoder.encode()
+        pieces = self._encoder.encode()
         unanswered: Exception | None = None
         while True:
             try:
-                self._etag = await self._storage.write(content, if_match=self._etag)
+                self._etag = await self._put(pieces)
             except AccessDeniedError as error:
                 raise (_unknown(unanswered) if unanswered else error) from error
             except (CASConflictError, StorageError, OSError) as error:
@@ -190,8 +191,13 @@ class Committer:
                     raise _unknown(error) from error
             else:
                 self.pace.landed()
-                self._observe(touched)
+                self._watch.observe(self.state, touched, self._clock.monotonic_s())
                 return True
+
+    async def _put(self, pieces: list[bytes]) -> str:
+        if self._bucket is not None:
+            return await self._bucket.write(pieces, if_match=self._etag)
+        return await self._storage.write(b"".join(pieces), if_match=self._etag)
 
     def _is_in_what_was_found(self, version: int, error: Exception, patience: "_Patience") -> bool:
         assert self.state is not None
@@ -225,22 +231,18 @@ class Committer:
     async def _fetch(self) -> tuple[bytes, str | None] | None:
         if self.state is None:
             return await self._storage.read()
-        if isinstance(self._storage, Bucket):
-            return await self._storage.read_if_changed(self._etag)
+        if self._bucket is not None:
+            return await self._bucket.read_if_changed(self._etag)
         content, etag = await self._storage.read()
         return None if etag == self._etag else (content, etag)
 
     def _adopt(self, content: bytes, etag: str | None) -> None:
+        if etag is None and self._etag is not None:
+            log.warning("the queue object is gone: somebody deleted it. Starting an empty one.")
         self.state = QueueState() if etag is None else decode(content)
         self._etag = etag
         self._encoder = StateEncoder(self.state)
-        self._watch.observe(self.state.in_progress_jobs(), self._clock.monotonic_s())
-
-    def _observe(self, touched: tuple[str, ...]) -> None:
-        assert self.state is not None
-        jobs = map(self.state.find, touched)
-        running = (job for job in jobs if job and job.status is JobStatus.IN_PROGRESS)
-        self._watch.observe(running, self._clock.monotonic_s())
+        self._watch.observe_all(self.state, self._clock.monotonic_s())
 
     def _note(self, error: Exception) -> None:
         if isinstance(error, SlowDownError):
@@ -277,6 +279,8 @@ def _outcome(state: QueueState, operation: Operation) -> object:
 
 def _answer(answered: tuple[Pending, object]) -> Operation | None:
     pending, outcome = answered
+    if pending.answer is None:
+        return None
     if not pending.answer.done():
         if isinstance(outcome, Exception):
             pending.answer.set_exception(outcome)

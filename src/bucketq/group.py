@@ -44,6 +44,8 @@ class GroupCommit:
 
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
+        if self._committer.state is not None and self._committer.state.waiting(entrypoint):
+            return  # it came between the empty answer and this question
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters[waiter] = entrypoint
         if self._poller is None:
@@ -82,13 +84,14 @@ class GroupCommit:
                 await self._keep_pace()
                 batch, self._gathered = self._gathered, []
                 left_over = await self._committer.commit(batch)
-                self._gathered += [Pending(operation, self._loop.create_future()) for operation in left_over]
+                self._gathered += [Pending(operation, None) for operation in left_over]
                 if self._waiters and self._committer.state is not None:
                     self._wake_waiters(self._committer.state)
         finally:
             self._closing = True
             for pending in self._gathered:
-                pending.answer.cancel()
+                if pending.answer is not None:
+                    pending.answer.cancel()
 
     async def _keep_pace(self) -> None:
         pause_s = self._last_commit_s + self._committer.pace.interval_s - self._loop.time()
@@ -98,13 +101,12 @@ class GroupCommit:
 
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
-        spare = state.stats.queued
-        for waiter, entrypoint in list(self._waiters.items()):
-            if spare == 0:
-                break
-            if not waiter.done() and state.has_ready(entrypoint):
+        spare: dict[str | None, int] = {}
+        for waiter, entrypoint in self._waiters.items():
+            left = spare.setdefault(entrypoint, state.waiting(entrypoint))
+            if left > 0 and not waiter.done():
                 waiter.set_result(None)
-                spare -= 1
+                spare[entrypoint] = left - 1
 
     async def _poll(self) -> None:
         # One look for all who wait: another process may have enqueued, a worker died.

@@ -15,7 +15,7 @@ class JobStatus(StrEnum):
     DEAD = "dead"
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A unit of work. A change makes a new one; what you hold never changes under you."""
 
     id: str

@@ -1,24 +1,23 @@
 """Mint: the one place where ids come from, so that a test can replay them."""
 
+import os
 import random
+from datetime import datetime
 
-from bucketq.clock import Clock, SystemClock
+_of_this_process = random.Random()
+# Two processes that inherit one generator would mint the same ids.
+os.register_at_fork(after_in_child=_of_this_process.seed)
 
 
 class Mint:
-    """Makes job ids (UUIDv7: they sort by time), claim tokens and writer ids.
+    """Makes job ids (UUIDv7: they sort by time), claim tokens and writer ids."""
 
-    The system's randomness is the default because it survives a fork: two processes
-    that inherit one generator would mint the same ids.
-    """
+    def __init__(self, source: random.Random = _of_this_process) -> None:
+        self._random = source
 
-    def __init__(self, clock: Clock | None = None, source: random.Random | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._random = source or random.SystemRandom()
-
-    def job_id(self) -> str:
+    def job_id(self, now: datetime) -> str:
         """A new UUIDv7."""
-        now_ms = int(self._clock.now().timestamp() * 1000)
+        now_ms = int(now.timestamp() * 1000)
         bits = self._random.getrandbits(74)
         value = now_ms << 80 | 0x7 << 76 | (bits >> 62) << 64 | 0x2 << 62 | bits & (1 << 62) - 1
         digits = f"{value:032x}"

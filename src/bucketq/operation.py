@@ -14,14 +14,14 @@ from bucketq.job import Claim, Job
 from bucketq.state import QueueState
 
 
-class Refresh(msgspec.Struct, frozen=True, tag=True):
+class Refresh(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Do nothing, on a state that is known to be current."""
 
     def __call__(self, state: QueueState) -> None:
         return None
 
 
-class Enqueue(msgspec.Struct, frozen=True, tag=True):
+class Enqueue(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Add jobs, in this order."""
 
     jobs: tuple[Job, ...]
@@ -30,7 +30,7 @@ class Enqueue(msgspec.Struct, frozen=True, tag=True):
         return [state.enqueue(job) for job in self.jobs]
 
 
-class Dequeue(msgspec.Struct, frozen=True, tag=True):
+class Dequeue(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Claim up to `batch_size` waiting jobs."""
 
     entrypoint: str | None
@@ -48,7 +48,7 @@ class Dequeue(msgspec.Struct, frozen=True, tag=True):
         return claimed
 
 
-class Ack(msgspec.Struct, frozen=True, tag=True):
+class Ack(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Finish one job."""
 
     claim: Claim
@@ -57,7 +57,7 @@ class Ack(msgspec.Struct, frozen=True, tag=True):
         state.ack(self.claim)
 
 
-class AckMany(msgspec.Struct, frozen=True, tag=True):
+class AckMany(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Finish every job whose claim still holds; answer with an error for each other one."""
 
     claims: tuple[Claim, ...]
@@ -72,7 +72,7 @@ class AckMany(msgspec.Struct, frozen=True, tag=True):
         return refused
 
 
-class Nack(msgspec.Struct, frozen=True, tag=True):
+class Nack(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Give one job back."""
 
     claim: Claim
@@ -82,7 +82,7 @@ class Nack(msgspec.Struct, frozen=True, tag=True):
         return state.nack(self.claim, self.error)
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+class Heartbeat(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Say that the worker of one job lives."""
 
     claim: Claim
@@ -92,7 +92,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
         state.heartbeat(self.claim, self.now)
 
 
-class Release(msgspec.Struct, frozen=True, tag=True):
+class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Undo claims that never reached a worker."""
 
     claims: tuple[Claim, ...]
@@ -102,7 +102,7 @@ class Release(msgspec.Struct, frozen=True, tag=True):
             state.release(claim)
 
 
-class RequeueSilent(msgspec.Struct, frozen=True, tag=True):
+class RequeueSilent(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Take jobs from the workers whose last heartbeat is older than a time."""
 
     before: datetime
@@ -116,7 +116,7 @@ class RequeueSilent(msgspec.Struct, frozen=True, tag=True):
         return sum(state.requeue_stale(job) for job in silent)
 
 
-class Transact(msgspec.Struct, frozen=True, tag=True):
+class Transact(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Several operations that land together, or none of them."""
 
     operations: "tuple[Operation, ...]"

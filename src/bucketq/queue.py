@@ -65,7 +65,7 @@ class Queue(ABC):
         self.storage = storage
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
-        self._mint = mint or Mint(self._clock)
+        self._mint = mint or Mint()
         self._committer = Committer(
             storage,
             settings=self.settings,
@@ -188,7 +188,7 @@ class Queue(ABC):
             came = answer.done() and not answer.cancelled() and answer.exception() is None
             if came and if_abandoned and (left := if_abandoned(answer.result())):
                 with suppress(QueueClosedError):
-                    self._send(left)
+                    self._send(left).add_done_callback(_ignore)
             raise
 
     @abstractmethod
@@ -213,13 +213,14 @@ class Queue(ABC):
                 f" {self.settings.payload_bytes_max} (payload_bytes_max). Store it elsewhere"
                 " and enqueue a reference to it."
             )
+        now = self._clock.now()
         return Job(
-            id=self._mint.job_id(),
+            id=self._mint.job_id(now),
             entrypoint=entrypoint,
             payload=content,
             priority=priority,
             max_attempts=max_attempts,
-            created_at=self._clock.now(),
+            created_at=now,
         )
 
 
@@ -235,17 +236,18 @@ class DirectQueue(Queue):
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
-        pending = Pending(operation, loop.create_future(), if_abandoned)
+        answer: asyncio.Future[Any] = loop.create_future()
+        pending = Pending(operation, answer, if_abandoned)
         # In a task of its own: a caller that is cancelled must not tear a write apart.
         commit = loop.create_task(self._commit(pending, self._lock(loop)), name="bucketq commit")
         _running.add(commit)
         commit.add_done_callback(_running.discard)
-        return pending.answer
+        return answer
 
     async def _commit(self, pending: Pending, turn: asyncio.Lock) -> None:
         async with turn:
             for left in await self._committer.commit([pending]):
-                await self._committer.commit([Pending(left, asyncio.get_running_loop().create_future())])
+                await self._committer.commit([Pending(left, None)])
 
     def _lock(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
         # A lock belongs to one event loop; a queue at module level may see several.
@@ -318,6 +320,10 @@ class BrokerQueue(Queue):
 
 # The event loop keeps only weak references to its tasks.
 _running: set["asyncio.Task[None]"] = set()
+
+
+def _ignore(answer: "asyncio.Future[Any]") -> None:
+    _ = answer.cancelled() or answer.exception()
 
 
 def _release(claimed: list[Job]) -> Operation | None:

@@ -14,6 +14,8 @@ from datetime import datetime
 from bucketq.job import Job, JobStatus
 from bucketq.state import QueueState
 
+_HEAP_SLACK = 64
+
 
 class StaleWatch:
     """Remembers since when each claim's heartbeat has stood still."""
@@ -23,13 +25,24 @@ class StaleWatch:
         self._beats: dict[str, tuple[str | None, datetime | None, float]] = {}
         self._due: list[tuple[float, str]] = []
 
-    def observe(self, jobs: Iterable[Job], now_s: float) -> None:
-        """Take note of the heartbeats of running jobs, as they stand now."""
-        for job in jobs:
-            seen = self._beats.get(job.id)
-            if seen is None or seen[0] != job.token or seen[1] != job.heartbeat_at:
-                self._beats[job.id] = job.token, job.heartbeat_at, now_s
-                heapq.heappush(self._due, (now_s + self._stale_after_s, job.id))
+    def observe(self, state: QueueState, job_ids: Iterable[str], now_s: float) -> None:
+        """Take note of how these jobs stand now."""
+        for job_id in job_ids:
+            job = state.find(job_id)
+            if job is None or job.status is not JobStatus.IN_PROGRESS:
+                self._beats.pop(job_id, None)
+            elif self.age_s(job, now_s) is None:
+                self._beats[job_id] = job.token, job.heartbeat_at, now_s
+                heapq.heappush(self._due, (now_s + self._stale_after_s, job_id))
+        # Finished jobs leave their entries behind: sweep when they are the most.
+        if len(self._due) > 2 * len(self._beats) + _HEAP_SLACK:
+            self._due = [(beat[2] + self._stale_after_s, job_id) for job_id, beat in self._beats.items()]
+            heapq.heapify(self._due)
+
+    def observe_all(self, state: QueueState, now_s: float) -> None:
+        """Take note of a whole state that somebody else may have written."""
+        running = (job.id for job in state.in_progress_jobs())
+        self.observe(state, {**self._beats, **dict.fromkeys(running)}, now_s)
 
     def age_s(self, job: Job, now_s: float) -> float | None:
         """For how long this very heartbeat has stood still, or None if it is a new one."""
@@ -44,11 +57,8 @@ class StaleWatch:
         while self._due and self._due[0][0] <= now_s:
             _, job_id = heapq.heappop(self._due)
             job = state.find(job_id)
-            if job is None or job.status is not JobStatus.IN_PROGRESS:
-                self._beats.pop(job_id, None)
-                continue
-            age_s = self.age_s(job, now_s)
-            if age_s is not None and age_s >= self._stale_after_s:
+            age_s = self.age_s(job, now_s) if job else None
+            if job and age_s is not None and age_s >= self._stale_after_s:
                 silent[job_id] = job
         # Still due until the state shows that they were taken: the commit may yet fail.
         for job_id in silent:

@@ -31,17 +31,6 @@ _TICK = timedelta(microseconds=1)
 _HEAP_SLACK = 64
 
 
-class Totals(NamedTuple):
-    """What has ever happened. Conservation: enqueued = live + completed + dead."""
-
-    enqueued: int = 0
-    completed: int = 0
-    dead: int = 0
-
-
-NOTHING_YET = Totals()
-
-
 class Mark(NamedTuple):
     """The last commit of a writer, and the version of the state that it made."""
 
@@ -64,7 +53,7 @@ class QueueState:
     """All jobs of a queue, and what has happened to those that are gone.
 
     `version` grows by one with every commit. `touched` collects the ids of jobs that
-    changed; whoever encodes the state empties it. `changes` counts changes, so that
+    changed, with their sequence; whoever encodes the state empties it. `changes` counts changes, so that
     "nothing happened" is seen without comparing.
     """
 
@@ -74,23 +63,28 @@ class QueueState:
         *,
         version: int = 0,
         sequence: int = 0,
-        totals: Totals = NOTHING_YET,
+        enqueued_total: int = 0,
+        completed_total: int = 0,
+        dead_total: int = 0,
         writers: dict[str, Mark] | None = None,
         forgotten_version: int = 0,
     ) -> None:
         self.version = version
         self.sequence = sequence
-        self.totals = totals
+        self.enqueued_total = enqueued_total
+        self.completed_total = completed_total
+        self.dead_total = dead_total
         self.writers = writers or {}
         self.forgotten_version = forgotten_version
         self.changes = 0
         self._jobs = {job.id: job for job in jobs}
-        self._counts = Counter(job.status for job in self._jobs.values())
-        self._ready_by_entrypoint: dict[str, list[tuple[int, int, str]]] | None = None
-        self._ready: list[tuple[int, int, str]] | None = None
+        self._queued = self._in_progress = self._dead = 0
+        self._waiting: Counter[str] = Counter()
+        for job in self._jobs.values():
+            self._count(job, 1)
+        self._ready: dict[str | None, list[tuple[int, int, str]]] = {}
         self._undo: list[tuple[str, Job | None]] = []
-        # A dict for its order: equal histories must give equal bytes.
-        self.touched: dict[str, None] = {}
+        self.touched: dict[str, int] = {}
 
     # Looking
 
@@ -124,23 +118,22 @@ class QueueState:
     def stats(self) -> Stats:
         """The counts, without looking at the jobs."""
         return Stats(
-            queued=self._counts[JobStatus.QUEUED],
-            in_progress=self._counts[JobStatus.IN_PROGRESS],
-            dead=self._counts[JobStatus.DEAD],
-            enqueued_total=self.totals.enqueued,
-            completed_total=self.totals.completed,
-            dead_total=self.totals.dead,
+            queued=self._queued,
+            in_progress=self._in_progress,
+            dead=self._dead,
+            enqueued_total=self.enqueued_total,
+            completed_total=self.completed_total,
+            dead_total=self.dead_total,
         )
 
-    def has_ready(self, entrypoint: str | None = None) -> bool:
-        """Whether a dequeue would find a job now."""
-        return self._next_ready(entrypoint) is not None
+    def waiting(self, entrypoint: str | None = None) -> int:
+        """How many jobs wait, of one entrypoint or of all, without looking at them."""
+        return self._queued if entrypoint is None else self._waiting[entrypoint]
 
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        stats = self.stats
-        live = stats.queued + stats.in_progress
-        return stats.enqueued_total == live + stats.completed_total + stats.dead_total
+        live = self._queued + self._in_progress
+        return self.enqueued_total == live + self.completed_total + self.dead_total
 
     # Transitions
 
@@ -149,7 +142,7 @@ class QueueState:
         self.sequence += 1
         job = replace(job, sequence=self.sequence)
         self._put(job)
-        self.totals = self.totals._replace(enqueued=self.totals.enqueued + 1)
+        self.enqueued_total += 1
         return job
 
     def dequeue(self, entrypoint: str | None, token: str, now: datetime) -> Job | None:
@@ -171,8 +164,8 @@ class QueueState:
     def ack(self, claim: Claim) -> None:
         """The work is done: the job leaves the queue."""
         job = self._held(claim)
-        self._put(None, job.id)
-        self.totals = self.totals._replace(completed=self.totals.completed + 1)
+        self._set(job.id, job, None)
+        self.completed_total += 1
 
     def nack(self, claim: Claim, error: str | None) -> Job:
         """The work failed: back to its place in line, or dead if no attempt is left."""
@@ -209,14 +202,16 @@ class QueueState:
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._undo.clear()
-        before = self.sequence, self.totals, self.changes
+        sequence, changes = self.sequence, self.changes
+        totals = self.enqueued_total, self.completed_total, self.dead_total
         try:
             return operation(self)
         except BaseException:
             undo, self._undo = self._undo, []
             for job_id, job in reversed(undo):
-                self._put(job, job_id)
-            self.sequence, self.totals, self.changes = before
+                self._set(job_id, self._jobs.get(job_id), job)
+            self.sequence, self.changes = sequence, changes
+            self.enqueued_total, self.completed_total, self.dead_total = totals
             raise
 
     def stamp(self, writer: str, number: int) -> None:
@@ -260,41 +255,52 @@ class QueueState:
         given_back = _unclaimed(job, status, attempts=job.attempts, error=error)
         self._put(given_back)
         if exhausted:
-            self.totals = self.totals._replace(dead=self.totals.dead + 1)
+            self.dead_total += 1
         return given_back
 
-    def _put(self, job: Job | None, job_id: str = "") -> None:
+    def _put(self, job: Job) -> None:
+        self._set(job.id, self._jobs.get(job.id), job)
+
+    def _set(self, job_id: str, previous: Job | None, job: Job | None) -> None:
         # The one place where jobs change, so that counts, heaps and undo log stay in step.
-        job_id = job.id if job is not None else job_id
-        previous = self._jobs.get(job_id)
         self._undo.append((job_id, previous))
-        self.touched[job_id] = None
         self.changes += 1
         if previous is not None:
-            self._counts[previous.status] -= 1
+            self.touched[job_id] = previous.sequence
+            self._count(previous, -1)
         if job is None:
             self._jobs.pop(job_id, None)
             return
         self._jobs[job_id] = job
-        self._counts[job.status] += 1
+        self.touched[job_id] = job.sequence
+        self._count(job, 1)
         if job.status is JobStatus.QUEUED:
             self._push_ready(job)
 
+    def _count(self, job: Job, step: int) -> None:
+        if job.status is JobStatus.QUEUED:
+            self._queued += step
+            self._waiting[job.entrypoint] += step
+        elif job.status is JobStatus.IN_PROGRESS:
+            self._in_progress += step
+        else:
+            self._dead += step
+
     def _push_ready(self, job: Job) -> None:
-        entry = job.priority, job.sequence, job.id
-        if self._ready is not None:
-            heapq.heappush(self._ready, entry)
-            # Entries of jobs claimed through the other index pile up: sweep now and then.
-            if len(self._ready) > 2 * self._counts[JobStatus.QUEUED] + _HEAP_SLACK:
-                self._ready = None
-        if self._ready_by_entrypoint is not None:
-            heap = self._ready_by_entrypoint.setdefault(job.entrypoint, [])
-            heapq.heappush(heap, entry)
-            if len(heap) > 2 * self._counts[JobStatus.QUEUED] + _HEAP_SLACK:
-                self._ready_by_entrypoint = None
+        for asked in (None, job.entrypoint):
+            heap = self._ready.get(asked)
+            if heap is not None:
+                heapq.heappush(heap, (job.priority, job.sequence, job.id))
+                # Jobs claimed through the other heap leave their entries: rebuild now and then.
+                if len(heap) > 2 * self.waiting(asked) + _HEAP_SLACK:
+                    del self._ready[asked]
 
     def _next_ready(self, entrypoint: str | None) -> Job | None:
-        heap = self._ready_heap(entrypoint)
+        heap = self._ready.get(entrypoint)
+        if heap is None:
+            # Built when first asked for: a producer never asks. A sorted list is a heap.
+            heap = [(job.priority, job.sequence, job.id) for job in self.queued_jobs(entrypoint)]
+            self._ready[entrypoint] = heap
         while heap:
             _, sequence, job_id = heap[0]
             job = self._jobs.get(job_id)
@@ -302,19 +308,6 @@ class QueueState:
                 return job
             heapq.heappop(heap)
         return None
-
-    def _ready_heap(self, entrypoint: str | None) -> list[tuple[int, int, str]]:
-        # Built when first asked for: a producer never asks.
-        if entrypoint is None:
-            if self._ready is None:
-                self._ready = [(job.priority, job.sequence, job.id) for job in self.queued_jobs()]
-            return self._ready
-        if self._ready_by_entrypoint is None:
-            self._ready_by_entrypoint = {}
-            for job in self.queued_jobs():
-                heap = self._ready_by_entrypoint.setdefault(job.entrypoint, [])
-                heap.append((job.priority, job.sequence, job.id))
-        return self._ready_by_entrypoint.get(entrypoint, [])
 
 
 def _unclaimed(job: Job, status: JobStatus, attempts: int, error: str | None) -> Job:

@@ -67,7 +67,7 @@ class FaultyStorage:
 
     async def _land(self, content, if_match):
         etag = await self.inner.write(content, if_match)
-        self.versions.append(content)
+        self.versions.append((await self.inner.read())[0])
         return etag
 
     def _land_late(self, content, if_match):

@@ -18,7 +18,7 @@ def running():
 def test_an_old_time_stamp_alone_makes_no_job_stale():
     state, job = running()
     watch = StaleWatch(stale_after_s=10)
-    watch.observe([job], now_s=1000)
+    watch.observe(state, ["a"], now_s=1000)
     assert watch.stale(state, now_s=1009) == []
     assert watch.stale(state, now_s=1010) == [job]
 
@@ -26,7 +26,7 @@ def test_an_old_time_stamp_alone_makes_no_job_stale():
 def test_a_stale_job_stays_due_until_it_was_taken():
     state, job = running()
     watch = StaleWatch(stale_after_s=10)
-    watch.observe([job], now_s=0)
+    watch.observe(state, ["a"], now_s=0)
     assert watch.stale(state, now_s=10) == [job]
     assert watch.stale(state, now_s=11) == [job]
     state.requeue_stale(job)
@@ -36,19 +36,32 @@ def test_a_stale_job_stays_due_until_it_was_taken():
 def test_every_seen_change_of_the_heartbeat_starts_the_time_again():
     state, job = running()
     watch = StaleWatch(stale_after_s=10)
-    watch.observe([job], now_s=0)
+    watch.observe(state, ["a"], now_s=0)
     state.heartbeat(Claim.of(job), LONG_AGO + timedelta(seconds=1))
-    watch.observe(state.in_progress_jobs(), now_s=8)
-    watch.observe(state.in_progress_jobs(), now_s=9)
+    watch.observe_all(state, now_s=8)
+    watch.observe_all(state, now_s=9)
     assert watch.stale(state, now_s=17) == []
     assert len(watch.stale(state, now_s=18)) == 1
+
+
+def test_finished_jobs_leave_nothing_behind():
+    state = QueueState()
+    watch = StaleWatch(stale_after_s=10)
+    for number in range(1000):
+        state.enqueue(Job(id=str(number), entrypoint="mail", created_at=LONG_AGO))
+        job = state.dequeue(None, "t", LONG_AGO)
+        watch.observe(state, [job.id], now_s=0)
+        state.ack(Claim.of(job))
+        watch.observe(state, [job.id], now_s=0)
+    assert len(watch._beats) == 0
+    assert len(watch._due) < 100
 
 
 def test_the_age_of_a_heartbeat_is_known_only_for_the_one_last_seen():
     state, job = running()
     watch = StaleWatch(stale_after_s=10)
     assert watch.age_s(job, now_s=5) is None
-    watch.observe([job], now_s=5)
+    watch.observe(state, ["a"], now_s=5)
     assert watch.age_s(job, now_s=7) == 2
     state.heartbeat(Claim.of(job), LONG_AGO)
     assert watch.age_s(state.find("a"), now_s=7) is None

@@ -150,7 +150,7 @@ def test_the_counters_add_up_at_every_step():
     state.ack(Claim.of(state.dequeue(None, "t", NOW)))
     assert state.is_conserved()
     assert state.stats == (3, 0, 0, 4, 1, 0)
-    state.totals = state.totals._replace(completed=2)
+    state.completed_total = 2
     assert not state.is_conserved()
 
 
@@ -158,10 +158,14 @@ def test_ready_jobs_are_found_after_many_claims_through_the_other_index():
     state = QueueState()
     for number in range(500):
         state.enqueue(new(str(number), "x" if number % 2 else "y"))
-        state.has_ready("x")
-        assert state.dequeue(None, "t", NOW).id == str(number)
-    state.enqueue(new("last", "x"))
+        assert state.dequeue("z", "t", NOW) is None
+        if number == 0:
+            assert state.dequeue("x", "t", NOW) is None
+        assert state.dequeue(None, "t", NOW) is not None
+    state.enqueue(new("last", "x", priority=-1))
+    assert state.waiting("x") + state.waiting("y") == state.waiting() == state.stats.queued
     assert state.dequeue("x", "t", NOW).id == "last"
+    assert all(len(heap) <= 2 * state.waiting() + 100 for heap in state._ready.values())
 
 
 def test_a_commit_is_recognised_until_many_others_have_written():

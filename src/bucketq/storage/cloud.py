@@ -10,7 +10,7 @@ somebody else's write. Whoever calls retries, and looks first.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -67,7 +67,7 @@ class CloudStorage:
         # Not every server heeds If-None-Match.
         return None if found[1] == etag else found
 
-    async def write(self, content: bytes, if_match: str | None = None) -> str:
+    async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         enter_runtime()
         mode: PutMode = "create" if if_match is None else self._version(if_match)
         try:

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,8 +56,9 @@ class LocalFileSystemStorage:
         # One stat: cheaper than the hop to a thread that would keep it off the loop.
         return None if etag == self._etag() else await self.read()
 
-    async def write(self, content: bytes, if_match: str | None = None) -> str:
-        return await asyncio.to_thread(self._write, content, if_match)
+    async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
+        pieces = [content] if isinstance(content, bytes) else content
+        return await asyncio.to_thread(self._write, pieces, if_match)
 
     def _read(self) -> tuple[bytes, str | None]:
         with _storage_errors(f"read {self.path}"):
@@ -68,19 +69,20 @@ class LocalFileSystemStorage:
             with file:
                 return file.read(), _etag_of(os.fstat(file.fileno()))
 
-    def _write(self, content: bytes, if_match: str | None) -> str:
+    def _write(self, pieces: Sequence[bytes], if_match: str | None) -> str:
         with _storage_errors(f"write {self.path}"), self._locked():
             current = self._stat()
             found = _etag_of(current) if current else None
             if found != if_match:
                 raise CASConflictError(f"{self.path} is at etag {found}, not {if_match}")
-            return self._replace(content, current)
+            return self._replace(pieces, current)
 
-    def _replace(self, content: bytes, current: os.stat_result | None) -> str:
+    def _replace(self, pieces: Sequence[bytes], current: os.stat_result | None) -> str:
         temporary = f"{self.path}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            _write_all(fd, content)
+            for piece in pieces:
+                _write_all(fd, piece)
             if current:
                 os.fchmod(fd, current.st_mode & 0o7777)
             _stamp_later_than(fd, current.st_mtime_ns if current else 0)

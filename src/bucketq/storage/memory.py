@@ -1,6 +1,6 @@
 """InMemoryStorage: a queue in a variable, for tests and for trying things out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
 from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
@@ -17,20 +17,23 @@ class InMemoryStorage:
     """
 
     def __init__(self, initial_content: bytes = b"") -> None:
-        self._content = bytes(initial_content)
+        self._content: bytes | Sequence[bytes] = bytes(initial_content)
         self._generation = 1 if initial_content else 0
         self.objects = InMemoryObjects()
 
     async def read(self) -> tuple[bytes, str | None]:
+        if not isinstance(self._content, bytes):
+            self._content = b"".join(self._content)
         return self._content, self._etag()
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         return None if etag == self._etag() else await self.read()
 
-    async def write(self, content: bytes, if_match: str | None = None) -> str:
+    async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         if if_match != self._etag():
             raise CASConflictError(f"in-memory object is at etag {self._etag()}, not {if_match}")
-        self._content = bytes(content)
+        # Copied, since a caller may go on using its own list.
+        self._content = content if isinstance(content, bytes) else tuple(content)
         self._generation += 1
         return str(self._generation)
 

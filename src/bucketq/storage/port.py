@@ -1,14 +1,14 @@
 """What bucketq asks of a storage.
 
 `ObjectStoragePort` is all a queue needs: two methods over one object. The adapters
-that ship with bucketq are a `Bucket`: they can also tell "unchanged" without sending
-the content again, and reach other objects beside the queue's own.
+that ship with bucketq are a `Bucket`: they can also take the content in pieces, tell
+"unchanged" without sending it again, and reach other objects beside the queue's own.
 
     jobs.json          the queue: read, write (compare-and-set)
     jobs/…             its other objects: read, create, list, delete
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -65,7 +65,11 @@ class Objects(Protocol):
 
 @runtime_checkable
 class Bucket(ObjectStoragePort, Protocol):
-    """A storage that ships with bucketq: the two methods, and two abilities more."""
+    """A storage that ships with bucketq: the two methods, and three abilities more."""
+
+    async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
+        """The port's `write`, which also takes the content in pieces."""
+        ...
 
     @property
     def objects(self) -> Objects:
