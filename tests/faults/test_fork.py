@@ -1,0 +1,42 @@
+"""A queue that existed before a fork is a queue of its own in the child."""
+
+import asyncio
+import os
+import traceback
+
+from bucketq import DirectQueue, LocalFileSystemStorage
+from bucketq.mint import Mint
+
+
+def in_child(act):
+    """Run `act` in a forked child; return its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_parent_and_child_do_not_take_each_others_commits_for_their_own(tmp_path):
+    queue = DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json"))
+
+    async def enqueue(name):
+        await queue.enqueue(name)
+
+    asyncio.run(enqueue("before"))
+    assert in_child(lambda: asyncio.run(enqueue("child"))) == 0
+    asyncio.run(enqueue("parent"))
+    state = asyncio.run(queue.read_state())
+    assert [job.entrypoint for job in state.jobs] == ["before", "child", "parent"]
+    assert len(state.writers) == 2
+
+
+def test_a_fork_mints_its_own_ids(tmp_path):
+    mint = Mint()
+    note = tmp_path / "child"
+    assert in_child(lambda: note.write_text(mint.token())) == 0
+    assert note.read_text() != mint.token()
