@@ -310,6 +310,7 @@ def test_heartbeats_ride_along_and_are_written_alone_only_when_time_presses():
             for _ in range(9):
                 await asyncio.sleep(10)
                 await q.heartbeat(job)
+            assert await q.dequeue("nothing") == [], "a batch that changes nothing carries nothing"
             assert storage.writes == writes
             await q.enqueue("other")
             [beaten] = (await q.read_state()).in_progress_jobs()

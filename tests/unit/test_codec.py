@@ -94,6 +94,10 @@ def test_json_and_almost_json_payloads_come_back_to_the_byte(payloads, damage, a
     check_round_trip([*payloads, *(payload[:at] + damage + payload[at:] for payload in payloads)])
 
 
+def test_json_on_several_lines_stays_one_line_in_the_file():
+    check_round_trip([b'{\n  "a": 1\n}', b"[1,\r\n2]", b"[1]\n", b" [1]"])
+
+
 def check_round_trip(payloads):
     state = QueueState()
     for number, payload in enumerate(payloads):
