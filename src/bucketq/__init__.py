@@ -25,6 +25,7 @@ from bucketq.errors import (
     QueueClosedError,
     SlowDownError,
     StorageError,
+    UnusableStorageError,
 )
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
@@ -78,6 +79,7 @@ __all__ = [
     "Stats",
     "StorageError",
     "Transaction",
+    "UnusableStorageError",
     "connect",
     "open_storage",
 ]

@@ -20,20 +20,20 @@ be under way, so only the same bytes are sent again: whichever lands, it says th
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
 from bucketq.errors import (
-    AccessDeniedError,
     CASConflictError,
     OutcomeUnknownError,
     SlowDownError,
     StorageError,
+    UnusableStorageError,
 )
 from bucketq.mint import Mint
-from bucketq.operation import Heartbeat, Operation
+from bucketq.operation import Heartbeat, Operation, claims_of
 from bucketq.pace import Pace
 from bucketq.retry import Backoff
 from bucketq.settings import Settings
@@ -153,8 +153,7 @@ class Committer:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
-        for silent in self._watch.stale(state, self._clock.monotonic_s()):
-            state.requeue_stale(silent)
+        self._requeue_silent(state, [*(pending.operation for pending in batch), *riders.values()])
         answers: Answers = []
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
@@ -165,6 +164,15 @@ class Committer:
             # One whose claim is gone meanwhile learns it from its next heartbeat.
             _outcome(state, beat)
         return answers, True
+
+    def _requeue_silent(self, state: QueueState, operations: Sequence[Operation]) -> None:
+        silent = self._watch.stale(state, self._clock.monotonic_s())
+        if silent:
+            # A process that stood still may hear its own workers only now.
+            speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
+            for job in silent:
+                if job.id not in speaking:
+                    state.requeue_stale(job)
 
     async def _write(self, patience: "_Patience") -> bool:
         """Write the state: True once it has landed, False if another commit came first."""
@@ -179,7 +187,7 @@ class Committer:
         while True:
             try:
                 self._etag = await self._put(pieces)
-            except AccessDeniedError as error:
+            except UnusableStorageError as error:
                 raise (_unknown(unanswered) if unanswered else error) from error
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
@@ -220,7 +228,7 @@ class Committer:
                 found = await self._fetch()
             except (StorageError, OSError) as error:
                 self._note(error)
-                if isinstance(error, AccessDeniedError) or patience.is_exhausted():
+                if isinstance(error, UnusableStorageError) or patience.is_exhausted():
                     raise (_unknown(unanswered) if unanswered else error) from error
                 await patience.pause()
             else:

@@ -5,7 +5,8 @@
     │   └── ClaimLostError        the job is there, but this claim on it is not
     ├── CASConflictError          another writer was faster, on every try
     ├── StorageError              the storage failed; `.cause` says how
-    │   ├── AccessDeniedError     credentials or permissions; never retried
+    │   ├── UnusableStorageError  it cannot work like this; never retried
+    │   │   └── AccessDeniedError     credentials or permissions
     │   ├── SlowDownError         the storage asks for fewer requests
     │   ├── OutcomeUnknownError   a write may or may not have landed
     │   ├── ObjectNotFoundError   no object of that name beside the queue
@@ -52,7 +53,11 @@ class StorageError(BucketQError):
         self.cause = cause
 
 
-class AccessDeniedError(StorageError):
+class UnusableStorageError(StorageError):
+    """The storage cannot be used as it is set up: no such bucket, no such folder."""
+
+
+class AccessDeniedError(UnusableStorageError):
     """The storage refused the credentials, or they lack a permission."""
 
 

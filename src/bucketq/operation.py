@@ -5,6 +5,7 @@ again to a fresher state is a true replay. Calling one with a state runs a short
 of that state's transitions.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
@@ -129,3 +130,15 @@ class Transact(msgspec.Struct, frozen=True, tag=True, gc=False):
 Operation = (
     Refresh | Enqueue | Dequeue | Ack | AckMany | Nack | Heartbeat | Release | RequeueSilent | Transact
 )
+
+
+def claims_of(operation: Operation) -> Iterator[Claim]:
+    """The claims by which the operation's caller speaks, as a sign that a worker lives."""
+    match operation:
+        case Ack() | Nack() | Heartbeat():
+            yield operation.claim
+        case AckMany():
+            yield from operation.claims
+        case Transact():
+            for part in operation.operations:
+                yield from claims_of(part)

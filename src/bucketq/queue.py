@@ -48,9 +48,10 @@ _PRIORITY_MAX = 2**53 - 1
 class Queue(ABC):
     """A durable job queue.
 
-    Every method returns only after the change is safely stored. A job is given either as
-    the `Job` that `dequeue` returned, which is refused if the claim on it was lost, or as
-    its id, which stands for whoever holds the job.
+    Every method returns only after its change is safely stored; only the heartbeats of a
+    BrokerQueue may return sooner and ride along with the next write. A job is given either
+    as the `Job` that `dequeue` returned, which is refused if the claim on it was lost, or
+    as its id, which stands for whoever holds the job.
     """
 
     _backoff: Backoff

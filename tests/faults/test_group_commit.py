@@ -269,6 +269,25 @@ def test_a_dead_workers_job_is_recovered_by_any_later_write():
     run(main())
 
 
+@pytest.mark.parametrize("act", ["ack", "nack", "heartbeat", "ack_many", "transaction"])
+def test_a_process_that_stood_still_takes_no_job_from_its_own_workers(act):
+    async def main():
+        async with broker(InMemoryStorage(), stale_after_s=30) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            asyncio.get_running_loop().advance(100)
+            if act == "transaction":
+                async with q.transaction() as t:
+                    t.ack(job)
+            elif act == "ack_many":
+                assert await q.ack_many([job]) == []
+            else:
+                await getattr(q, act)(job)
+            assert (await q.read_state()).stats.queued == (act == "nack")
+
+    run(main())
+
+
 def test_a_waiting_worker_gets_a_dead_workers_job():
     async def main():
         async with broker(InMemoryStorage(), stale_after_s=30) as q:

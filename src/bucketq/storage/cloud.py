@@ -370,7 +370,7 @@ def _present(**config: Any) -> dict[str, Any]:
 
 def _client_options(endpoint_url: str | None, options: Mapping[str, Any] | None) -> "ClientConfig":
     is_http = False
-    if endpoint_url:
+    if endpoint_url is not None:
         url = urlsplit(endpoint_url)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ConfigurationError("endpoint_url takes an address like https://storage.example.com:9000")

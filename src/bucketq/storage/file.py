@@ -30,6 +30,7 @@ from bucketq.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    UnusableStorageError,
 )
 from bucketq.storage.port import ObjectInfo, side_prefix
 
@@ -240,5 +241,7 @@ def _storage_errors(doing: str) -> Iterator[None]:
         yield
     except PermissionError as error:
         raise AccessDeniedError(f"may not {doing}: {error.strerror}", error) from error
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise UnusableStorageError(f"cannot {doing}: {error.strerror}", error) from error
     except OSError as error:
         raise StorageError(f"could not {doing}: {error.strerror}", error) from error

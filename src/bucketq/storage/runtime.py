@@ -1,7 +1,7 @@
 """obstore's threads, where they meet Python: at a fork, and at the end of the process.
 
 obstore does its work in threads of its own. A forked child does not have them, and would
-wait for them for ever. And a thread that has just delivered an answer may not yet be out
+wait for them for ever. And a thread that has delivered the last answer may not yet be out
 of Python when the process ends, which aborts the process after all its work was done.
 """
 
@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from types import FrameType
 
 from bucketq.errors import StorageError
 
@@ -31,14 +32,21 @@ def enter_runtime() -> None:
 
 
 def leave_runtime() -> None:
-    """Wait until no thread but Python's own is inside Python."""
+    """Wait until no thread is still at delivering an answer to an event loop."""
     deadline_s = time.monotonic() + _EXIT_WAIT_MAX_S
-    while _foreign_threads() and time.monotonic() < deadline_s:
+    while any(map(_is_delivering, _other_threads())) and time.monotonic() < deadline_s:
         time.sleep(0.001)
 
 
-def _foreign_threads() -> set[int]:
-    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}
+def _other_threads() -> list[FrameType]:
+    frames = sys._current_frames()
+    return [frame for ident, frame in frames.items() if ident != threading.get_ident()]
+
+
+def _is_delivering(frame: FrameType | None) -> bool:
+    while frame and frame.f_code.co_name != "call_soon_threadsafe":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _after_fork() -> None:

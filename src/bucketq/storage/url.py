@@ -103,11 +103,10 @@ def _cloud_opener(storage_class: Callable[..., CloudStorage]) -> "Opener":
 
 
 def _check_options(scheme: str, options: dict[str, Any], known: set[str]) -> None:
+    names = ", ".join(sorted(known)) or "none"
     for name in options:
         if name not in known:
-            raise ConfigurationError(
-                f"a {scheme} storage has no option {name!r}; it has {', '.join(sorted(known)) or 'none'}"
-            )
+            raise ConfigurationError(f"{scheme}:// storages have no option {name!r}; they have {names}")
 
 
 def _known_schemes() -> str:

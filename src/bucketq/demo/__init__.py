@@ -1,0 +1,1 @@
+"""The demo, `python -m bucketq.demo`: ten seconds in the life of a queue."""
