@@ -9,6 +9,7 @@ attempt that landed and lost its answer would be refused when repeated, and look
 somebody else's write. Whoever calls retries, and looks first.
 """
 
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -24,9 +25,15 @@ from bucketq.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    UnusableStorageError,
 )
 from bucketq.storage.cloud_errors import FAILURES, Failure
-from bucketq.storage.credentials import ClientCredentials, SessionCredentials, TokenCredentials
+from bucketq.storage.credentials import (
+    ClientCredentials,
+    KeyCredentials,
+    SessionCredentials,
+    TokenCredentials,
+)
 from bucketq.storage.port import ObjectInfo, side_prefix
 from bucketq.storage.runtime import enter_runtime
 
@@ -96,7 +103,7 @@ class CloudStorage:
     def _etag(self, meta: "ObjectMeta | PutResult") -> str:
         etag = meta["e_tag"]
         if not etag:
-            raise StorageError(f"{self.url} has no ETag; a queue needs a storage that gives them")
+            raise UnusableStorageError(f"{self.url} has no ETag; a queue needs a storage that gives them")
         return etag.removeprefix("W/").strip('"')
 
     def _version(self, etag: str) -> "UpdateVersion":
@@ -135,17 +142,23 @@ class S3Storage(CloudStorage):
         _check_names("bucket", bucket, "key", key)
         if bool(access_key_id) != bool(secret_access_key):
             raise ConfigurationError("access_key_id and secret_access_key only make sense together")
+        if session_token and not access_key_id:
+            raise ConfigurationError("session_token only makes sense with access_key_id")
         if session is not None and access_key_id:
             raise ConfigurationError("give either a session or access_key_id, not both")
         if session is not None and not hasattr(session, "get_credentials"):
             raise ConfigurationError(f"session has no get_credentials(): {type(session).__name__}")
+        provider: KeyCredentials | SessionCredentials | None = None
+        if access_key_id and secret_access_key:
+            provider = KeyCredentials(access_key_id, secret_access_key, session_token)
+        elif session is not None:
+            provider = SessionCredentials(session)
         config = _present(
             region=region_name or getattr(session, "region_name", None),
+            # Twice, because obstore lets the environment's second name win over our first.
             endpoint=endpoint_url,
-            access_key_id=access_key_id,
-            secret_access_key=secret_access_key,
-            session_token=session_token,
-            credential_provider=SessionCredentials(session) if session is not None else None,
+            aws_endpoint_url_s3=endpoint_url,
+            credential_provider=provider,
             virtual_hosted_style_request=False if endpoint_url else None,
         )
         http = _client_options(endpoint_url, client_options)
@@ -203,6 +216,8 @@ class GCSStorage(CloudStorage):
                 service_account_key = _NO_ACCOUNT
             else:
                 provider = ClientCredentials(credentials)
+        if service_account_key and os.environ.get("GOOGLE_BEARER_TOKEN"):
+            raise ConfigurationError("GOOGLE_BEARER_TOKEN is set and would win over what was given; unset it")
         config = _present(
             service_account_key=service_account_key,
             base_url=endpoint_url,
@@ -237,7 +252,7 @@ class GCSStorage(CloudStorage):
     def _etag(self, meta: "ObjectMeta | PutResult") -> str:
         generation = meta["version"]
         if not generation:
-            raise StorageError(f"{self.url} has no generation; is this endpoint really GCS?")
+            raise UnusableStorageError(f"{self.url} has no generation; is this endpoint really GCS?")
         return generation
 
     def _version(self, etag: str) -> "UpdateVersion":
@@ -278,6 +293,9 @@ class AzureStorage(CloudStorage):
             account_name=account_name,
             account_key=account_key,
             sas_key=sas_token,
+            # Named, or else the environment's credentials and emulator would win over what was given.
+            credential_type="access_key" if account_key else "sas_token" if sas_token else None,
+            use_emulator=False if endpoint_url else None,
             endpoint=endpoint_url,
             credential_provider=TokenCredentials(credential) if credential is not None else None,
         )

@@ -16,7 +16,7 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from bucketq.errors import AccessDeniedError, SlowDownError, StorageError
+from bucketq.errors import AccessDeniedError, SlowDownError, StorageError, UnusableStorageError
 
 # All that obstore raises when a request fails.
 FAILURES = (BaseError, OSError, ValueError)
@@ -27,10 +27,7 @@ _SLOW_DOWN = {"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "Thrott
 # Where obstore asks for credentials when nobody has given any.
 _METADATA_SERVICE = re.compile(r"/latest/api/token|computeMetadata/|/metadata/identity/|169\.254\.16")
 _PROVIDER_FAILED = re.compile(r"External \w+ credential provider: (.*)")
-_BROKE_OFF = {
-    "Connect": "no connection to the server, so nothing was sent; is it up, and is its address right?",
-    "Timeout": "no answer within the timeout; a write may have landed all the same",
-}
+_CHANGES = {"write", "create", "delete"}
 
 
 class Failure(NamedTuple):
@@ -79,14 +76,14 @@ class Failure(NamedTuple):
         # Whoever asks has dealt with missing objects; what else is not found is the bucket.
         if self.is_missing_bucket or self.status == 404:
             bucket = url.split("/")[2]
-            return StorageError(
+            return UnusableStorageError(
                 f"{subject}: there is no bucket {bucket!r}; create it, or correct its name", error
             )
         if self._is_slow_down():
-            return SlowDownError(f"{subject}: {self._answer()}, which asks for fewer requests", error)
+            return SlowDownError(f"{subject}: {self._answer(doing)}, which asks for fewer requests", error)
         if self._is_access_denied():
             return AccessDeniedError(
-                f"{subject}: {self._answer()}; check the credentials and their permissions", error
+                f"{subject}: {self._answer(doing)}; check the credentials and their permissions", error
             )
         if self.broke_off and _METADATA_SERVICE.search(str(error)):
             return AccessDeniedError(
@@ -94,7 +91,11 @@ class Failure(NamedTuple):
                 "or set the environment variables of your cloud",
                 error,
             )
-        return StorageError(f"{subject}: {self._answer()}", error)
+        if "redirect without LOCATION" in str(error):
+            return UnusableStorageError(
+                f"{subject}: the bucket is in another region; name that one in region_name", error
+            )
+        return StorageError(f"{subject}: {self._answer(doing)}", error)
 
     def _is_slow_down(self) -> bool:
         return self.status in (429, 503) or self.code in _SLOW_DOWN
@@ -106,15 +107,16 @@ class Failure(NamedTuple):
         is_refused = isinstance(self.error, PermissionDeniedError | UnauthenticatedError)
         return is_refused or self.status in (401, 403) or self.code in _ACCESS_DENIED
 
-    def _answer(self) -> str:
+    def _answer(self, doing: str) -> str:
         text = str(self.error)
         if provider := _PROVIDER_FAILED.search(text):
             return f"the credentials are not to be had: {provider[1]}"
         if self.status:
             return f"the storage answered {self.status}" + (f" {self.code}" if self.code else "")
+        if self.broke_off == "Connect":
+            return "no connection to the server, so nothing was sent; is it up, and is its address right?"
         if self.broke_off:
-            how = "the connection broke before the answer; a write may have landed all the same"
-            return _BROKE_OFF.get(self.broke_off, how)
-        if "redirect without LOCATION" in text:
-            return "the bucket is in another region; name that one in region_name"
+            is_late = self.broke_off == "Timeout"
+            how = "no answer within the timeout" if is_late else "the connection broke before the answer"
+            return f"{how}; the {doing} may have landed all the same" if doing in _CHANGES else how
         return text.partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Credentials that a cloud's own Python client already holds, for obstore to use.
+"""Credentials for obstore: given ones, and those that a cloud's own Python client holds.
 
 Nothing of those clients is imported here: whatever has their methods will do.
 """
@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 # botocore renews what has less than ten minutes left, and obstore asks five before the end.
 _SESSION_TTL = timedelta(minutes=10)
 _AZURE_SCOPE = "https://storage.azure.com/.default"
+
+
+class KeyCredentials:
+    """Keys that were given; obstore itself would mix them with the environment's session token."""
+
+    def __init__(self, access_key_id: str, secret_access_key: str, session_token: str | None) -> None:
+        self._credential: S3Credential = {
+            "access_key_id": access_key_id,
+            "secret_access_key": secret_access_key,
+            "token": session_token,
+            "expires_at": None,
+        }
+
+    def __call__(self) -> "S3Credential":
+        return self._credential
 
 
 class SessionCredentials:

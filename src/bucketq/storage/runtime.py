@@ -12,7 +12,7 @@ import threading
 import time
 from types import FrameType
 
-from bucketq.errors import StorageError
+from bucketq.errors import UnusableStorageError
 
 _EXIT_WAIT_MAX_S = 1.0
 
@@ -21,10 +21,10 @@ _lost_threads = False
 
 
 def enter_runtime() -> None:
-    """Call before each request. Raises StorageError where it could never be answered."""
+    """Call before each request. Raises UnusableStorageError where it could never be answered."""
     global _has_threads
     if _lost_threads:
-        raise StorageError(
+        raise UnusableStorageError(
             "this process was forked from one that had already used a cloud storage, and cannot use one; "
             "start it with multiprocessing's 'spawn' or 'forkserver'"
         )

@@ -141,6 +141,19 @@ class BucketContract(StorageContract):
         assert isinstance(storage, Bucket), f"{type(storage).__name__} has not all that a Bucket has"
         return storage
 
+    async def test_content_may_come_in_pieces(self) -> None:
+        storage = await self.open_bucket(_new_key())
+        lines = [b"line %d\n" % number for number in range(5000)]
+        etag: str | None = None
+        for pieces in ([b"one"], lines, tuple(lines), [b"", b"some", b"", _large(4), b""], [b""], []):
+            expected = b"".join(pieces)
+            etag = await storage.write(pieces, etag)
+            assert await storage.read() == (expected, etag), f"{len(pieces)} pieces came back changed"
+        pieces = [b"mine", b" to keep"]
+        etag = await storage.write(pieces, etag)
+        pieces[0] = b"changed after the write"
+        assert await storage.read() == (b"mine to keep", etag), "a writer's list is not the storage's"
+
     async def test_unchanged_object_is_not_read_again(self) -> None:
         key = _new_key()
         reader, writer = await self.open_bucket(key), await self.open_bucket(key)

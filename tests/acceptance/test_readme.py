@@ -1,0 +1,164 @@
+"""Every code block of README.md runs, and what it shows is what there is."""
+
+import ast
+import asyncio
+import inspect
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+import bucketq
+from bucketq import BrokerQueue, LocalFileSystemStorage, Settings
+from bucketq.codec import decode
+from bucketq.storage.cloud import CloudStorage
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def block_with(text: str) -> str:
+    [found] = [block for block in blocks("python") if text in block]
+    return found
+
+
+def run(block: str, folder: Path, **names: Any) -> dict[str, Any]:
+    """Run a block, its files moved into a folder, with an event loop where it awaits."""
+    source = block.replace("/var/lib/myapp", str(folder))
+    code: CodeType = compile(source, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    namespace: dict[str, Any] = {"__name__": "readme", **names}
+    result = eval(code, namespace)
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+    return namespace
+
+
+def run_with_queue(block: str, folder: Path, entrypoint: str, payload: Any, **names: Any) -> BrokerQueue:
+    """Run a block that takes for granted an open queue `q` with one job in it."""
+
+    async def surroundings() -> BrokerQueue:
+        async with BrokerQueue(LocalFileSystemStorage(folder / "queue.json")) as q:
+            await q.enqueue(entrypoint, payload)
+            code = compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            await eval(code, {"__name__": "readme", "q": q, **names})
+            return q
+
+    return asyncio.run(surroundings())
+
+
+def stats(q: BrokerQueue) -> bucketq.Stats:
+    return asyncio.run(q.read_state()).stats
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_first_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(block_with("async def main"), tmp_path)
+    assert capsys.readouterr().out == "sending to alice@example.com\n"
+    assert json.loads((tmp_path / "queue.json").read_bytes())["completed_total"] == 1
+
+
+def test_storage(tmp_path: Path) -> None:
+    namespace = run(block_with("az://"), tmp_path)
+    assert isinstance(namespace["q"].storage, CloudStorage)
+
+
+def test_own_adapter(tmp_path: Path) -> None:
+    assert run(block_with("DictStorage"), tmp_path)["objects"]
+
+
+def test_calls(tmp_path: Path) -> None:
+    q = run(block_with("enqueue_many"), tmp_path)["q"]
+    assert stats(q) == bucketq.Stats(
+        queued=1, in_progress=0, dead=0, enqueued_total=3, completed_total=2, dead_total=0
+    )
+    assert q.storage.path == tmp_path / "queue.json"
+
+
+def test_heartbeats(tmp_path: Path) -> None:
+    transcoded = []
+
+    async def transcode(payload: bytes) -> None:
+        transcoded.append(payload)
+
+    q = run_with_queue(block_with("HeartbeatManager"), tmp_path, "transcode", b"film", transcode=transcode)
+    assert transcoded == [b"film"]
+    assert stats(q).completed_total == 1
+
+
+def test_transactions(tmp_path: Path) -> None:
+    q = run_with_queue(block_with("transaction()"), tmp_path, "charge", {"order": 7})
+    [job] = asyncio.run(q.read_state()).jobs
+    assert (job.entrypoint, job.json()) == ("ship", {"order": 7})
+    assert asyncio.run(q.read_state()).version == 3
+
+
+def test_settings(tmp_path: Path) -> None:
+    q = run(block_with("commit_interval_s=2.0"), tmp_path)["q"]
+    assert (q.settings.commit_interval_s, q.settings.stale_after_s) == (2.0, 120)
+
+
+def test_no_block_is_left_out() -> None:
+    assert len(blocks("python")) == 7
+
+
+def test_the_file_can_be_opened() -> None:
+    [content] = blocks("json")
+    state = decode(content.encode())
+    assert [(job.entrypoint, job.status) for job in state.jobs] == [
+        ("thumbnail", "queued"),
+        ("send_email", "in_progress"),
+        ("report", "dead"),
+    ]
+    assert state.jobs[0].payload == b"\x89PNG\r\n"
+
+
+def test_the_error_tree_is_the_real_one() -> None:
+    docstring = inspect.getdoc(bucketq.errors) or ""
+    tree = docstring[docstring.index("    BucketQError") : docstring.index("\n\nA lost claim")]
+    assert f"## Errors\n\n{tree}\n\n" in README
+
+
+def test_every_setting_is_in_the_table() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S.*?) \|", README, re.MULTILINE))
+    readable = {"payload_bytes_max": "16 MiB", "sole_writer": "no"}
+    assert rows == {field.name: readable.get(field.name, f"{field.default:g}") for field in fields(Settings)}
+    assert Settings().payload_bytes_max == 16 * 2**20
+
+
+def test_urls_of_the_storage_table_open(tmp_path: Path) -> None:
+    urls = re.findall(r"^\| .*? \| `(\w+://\S*)` \|", README, re.MULTILINE)
+    assert [url.partition(":")[0] for url in urls] == ["memory", "memory", "file", "s3", "gs", "az"]
+    for url in urls:
+        options = {"account_name": "mine"} if url.startswith("az:") else {}
+        bucketq.open_storage(url, **options)
+
+
+def test_links_lead_somewhere() -> None:
+    headings = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in README.splitlines()
+        if line.startswith("#")
+    }
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        found = target[1:] in headings if target.startswith("#") else (ROOT / target).exists()
+        assert found, f"{target} leads nowhere"
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    source = "".join(path.read_text() for path in sorted((ROOT / "src/bucketq/demo").glob("*.py")))
+    shown = README[README.index("    Summary\n") : README.index("`make test`")]
+    for label, remark in re.findall(r"^      (\w+) +\S+(?:  (\D*?))?(?: \d.*)?$", shown, re.MULTILINE):
+        assert f"\n  {label} " in source
+        assert remark.strip() in source

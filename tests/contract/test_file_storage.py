@@ -1,0 +1,301 @@
+"""The file adapter: crashes at any point, full disks, clocks that go back, links and permissions."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bucketq.errors import AccessDeniedError, CASConflictError, ObjectExistsError, StorageError
+from bucketq.storage import LocalFileSystemStorage, file
+
+from .endless_writer import number_of, version
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "queue.json"
+
+
+class Crash(BaseException):
+    """The process ends here: nothing that catches errors sees it."""
+
+
+class FaultyOS:
+    """The `os` module, but `before` is called with the name and arguments of each system call."""
+
+    CALLS = ("open", "write", "fchmod", "utime", "fsync", "rename", "link")
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(os, name)
+        if name not in self.CALLS:
+            return function
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            answer = self._before(name, *arguments)
+            return function(*arguments, **options) if answer is None else answer
+
+        return call
+
+
+def _crash_at(number: int) -> Callable[..., None]:
+    calls = iter(range(1000))
+
+    def before(*call: Any) -> None:
+        if next(calls) == number:
+            raise Crash
+
+    return before
+
+
+def _count_calls(monkeypatch: pytest.MonkeyPatch, calls: list[str]) -> None:
+    def before(name: str, *arguments: Any) -> None:
+        calls.append(name)
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+
+
+async def test_crash_between_any_two_system_calls_leaves_old_or_new(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"0")
+    _count_calls(monkeypatch, calls)
+    etag = await storage.write(b"1", etag)
+    assert {"open", "write", "utime", "fsync", "rename"} <= set(calls)
+    seen = set()
+    for number in range(len(calls)):
+        old, new = f"old {number}".encode() * 10, f"new {number}".encode()
+        monkeypatch.setattr(file, "os", os)
+        etag = await storage.write(old, etag)
+        monkeypatch.setattr(file, "os", FaultyOS(_crash_at(number)))
+        with pytest.raises(Crash):
+            await storage.write(new, etag)
+        monkeypatch.setattr(file, "os", os)
+        successor = LocalFileSystemStorage(path)
+        content, found = await successor.read()
+        assert content in (old, new), f"crashed before {calls[number]}, call {number} of {calls}"
+        assert (found == etag) == (content == old)
+        etag = await successor.write(b"next", found)
+        assert await successor.read() == (b"next", etag)
+        seen.add(content == old)
+    assert seen == {True, False}, "crashes before the rename leave the old, and after it the new"
+
+
+async def test_content_reaches_the_disk_before_its_name_does(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"0")
+    _count_calls(monkeypatch, calls)
+    await storage.write(b"1", etag)
+    steps = [call for call in calls if call in ("write", "fsync", "rename")]
+    assert steps == ["write", "fsync", "rename", "fsync"]
+
+
+@pytest.mark.parametrize("failing", FaultyOS.CALLS[:-1])
+async def test_full_disk_leaves_the_old_content(
+    path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"old")
+
+    def before(name: str, *arguments: Any) -> None:
+        if name == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    with pytest.raises(
+        StorageError, match=r"could not write .*queue\.json: No space left on device"
+    ) as caught:
+        await storage.write(b"new", etag)
+    assert isinstance(caught.value.cause, OSError)
+    monkeypatch.setattr(file, "os", os)
+    assert await storage.read() == (b"old", etag)
+    await storage.write(b"new", etag)
+
+
+async def test_disk_that_fills_up_halfway_leaves_the_old_content(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"old")
+    written = []
+
+    def before(name: str, *arguments: Any) -> int | None:
+        if name != "write":
+            return None
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(os.write(arguments[0], arguments[1][:2]))
+        return written[0]
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    with pytest.raises(StorageError, match="No space left"):
+        await storage.write(b"new", etag)
+    monkeypatch.setattr(file, "os", os)
+    assert written == [2]
+    assert await storage.read() == (b"old", etag)
+
+
+async def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def before(name: str, *arguments: Any) -> int | None:
+        return os.write(arguments[0], arguments[1][:3]) if name == "write" else None
+
+    storage = LocalFileSystemStorage(path)
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    etag = await storage.write(b"ten bytes.")
+    assert await storage.read() == (b"ten bytes.", etag)
+
+
+async def test_forbidden_folder_is_access_denied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By a fault and not by chmod, because root may write everywhere.
+    def before(name: str, *arguments: Any) -> None:
+        if name == "open":
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    storage = LocalFileSystemStorage(path)
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    with pytest.raises(AccessDeniedError, match=r"may not write .*queue\.json: Permission denied"):
+        await storage.write(b"new")
+    with pytest.raises(AccessDeniedError, match=r"may not create .*name: Permission denied"):
+        await storage.objects.create("name", b"new")
+
+
+def _write_until_killed(path: Path, when: float) -> None:
+    """Let a process write to the file, and kill it in the midst of its third write: 0 early, 1 late."""
+    script = Path(__file__).with_name("endless_writer.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(script), str(path)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.read(1) == b"."
+        started_s = time.monotonic()
+        assert writer.stdout.read(1) == b"."
+        time.sleep(when * (time.monotonic() - started_s))
+        writer.kill()
+
+
+async def test_killed_writer_leaves_a_whole_file_and_no_lock(path: Path) -> None:
+    number = 0
+    for when in range(12):
+        _write_until_killed(path, when / 12)
+        storage = LocalFileSystemStorage(path)
+        content, etag = await storage.read()
+        assert number_of(content) >= number + 2, "an acknowledged write is gone"
+        number = number_of(content)
+        assert content == version(number), "the file is torn"
+        await storage.write(content, etag)
+
+
+async def test_leftover_of_a_crash_does_no_harm(path: Path) -> None:
+    leftover = path.with_name("queue.json.tmp")
+    leftover.write_bytes(b"left over, and longer than what comes next")
+    storage = LocalFileSystemStorage(path)
+    assert await storage.read() == (b"", None)
+    etag = await storage.write(b"new")
+    assert await storage.read() == (b"new", etag)
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize("clock", ["stands still", "goes back"])
+async def test_etags_never_repeat(path: Path, monkeypatch: pytest.MonkeyPatch, clock: str) -> None:
+    nanoseconds = iter(range(10**18, 0, -(10**12) if clock == "goes back" else -1))
+    monkeypatch.setattr(file, "time", SimpleNamespace(time_ns=lambda: next(nanoseconds)))
+    storage = LocalFileSystemStorage(path)
+    etags = [await storage.write(b"equal")]
+    for _ in range(20):
+        etags.append(await storage.write(b"equal", etags[-1]))
+    assert len(set(etags)) == len(etags)
+    with pytest.raises(CASConflictError):
+        await storage.write(b"equal", etags[-2])
+
+
+async def test_etags_never_repeat_where_times_are_whole_seconds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CoarseOS(FaultyOS):
+        @staticmethod
+        def utime(fd: int, ns: tuple[int, int]) -> None:
+            whole_ns = ns[0] // 10**9 * 10**9
+            os.utime(fd, ns=(whole_ns, whole_ns))
+
+    monkeypatch.setattr(file, "os", CoarseOS(lambda *call: None))
+    storage = LocalFileSystemStorage(path)
+    etags = [await storage.write(b"equal")]
+    for _ in range(5):
+        etags.append(await storage.write(b"equal", etags[-1]))
+    assert len(set(etags)) == len(etags)
+
+
+async def test_write_returns_the_etag_that_a_later_process_reads(path: Path) -> None:
+    etag = await LocalFileSystemStorage(path).write(b"content")
+    time_ns = os.stat(path).st_mtime_ns
+    assert await LocalFileSystemStorage(path).read() == (b"content", etag)
+    assert os.stat(path).st_mtime_ns == time_ns <= time.time_ns()
+
+
+async def test_permissions_are_kept(path: Path) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"1")
+    os.chmod(path, 0o604)
+    _, etag = await storage.read()
+    await storage.write(b"2", etag)
+    assert os.stat(path).st_mode & 0o777 == 0o604
+
+
+async def test_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "disk" / "real.json", tmp_path / "link.json"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    etag = await LocalFileSystemStorage(link).write(b"by the link")
+    assert link.is_symlink()
+    assert await LocalFileSystemStorage(target).read() == (b"by the link", etag)
+    assert sorted(os.listdir(tmp_path)) == ["disk", "link.json"]
+
+
+async def test_crash_in_a_create_shows_nothing_or_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    objects = LocalFileSystemStorage(path).objects
+    _count_calls(monkeypatch, calls)
+    await objects.create("first", b"content")
+    assert "link" in calls
+    for number in range(len(calls)):
+        monkeypatch.setattr(file, "os", FaultyOS(_crash_at(number)))
+        with pytest.raises(Crash):
+            await objects.create(f"folder/{number}", b"content")
+        monkeypatch.setattr(file, "os", os)
+        names = [info.name async for info in objects.list("folder/")]
+        assert set(names) <= {f"folder/{done}" for done in range(number + 1)}
+        if f"folder/{number}" in names:
+            with pytest.raises(ObjectExistsError):
+                await objects.create(f"folder/{number}", b"other")
+        else:
+            await objects.create(f"folder/{number}", b"content")
+        assert await objects.read(f"folder/{number}") == b"content"
+
+
+async def test_half_made_objects_are_not_listed(path: Path) -> None:
+    objects = LocalFileSystemStorage(path).objects
+    await objects.create("folder/whole", b"")
+    (path.with_suffix("") / "folder" / ".1234.tmp").write_bytes(b"half")
+    assert [info.name async for info in objects.list()] == ["folder/whole"]
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../queue.json", "a/../../b", "a//b", "a/", ".hidden"])
+async def test_names_that_lead_elsewhere_are_refused(path: Path, name: str) -> None:
+    objects = LocalFileSystemStorage(path).objects
+    for request in (objects.read(name), objects.create(name, b""), objects.delete(name)):
+        with pytest.raises(StorageError, match="is no object name"):
+            await request
