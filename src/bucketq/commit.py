@@ -32,6 +32,7 @@ from bucketq.errors import (
     StorageError,
     UnusableStorageError,
 )
+from bucketq.job import Claim
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation, claims_of
 from bucketq.pace import Pace
@@ -172,7 +173,7 @@ class Committer:
             speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
             for job in silent:
                 if job.id not in speaking:
-                    state.requeue_stale(job)
+                    state.requeue_stale(Claim.of(job))
 
     async def _write(self, patience: "_Patience") -> bool:
         """Write the state: True once it has landed, False if another commit came first."""

@@ -114,7 +114,9 @@ class RequeueSilent(msgspec.Struct, frozen=True, tag=True, gc=False):
             for job in state.in_progress_jobs()
             if job.heartbeat_at is None or job.heartbeat_at < self.before
         ]
-        return sum(state.requeue_stale(job) for job in silent)
+        for job in silent:
+            state.requeue_stale(Claim.of(job))
+        return len(silent)
 
 
 class Transact(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -178,15 +178,9 @@ class QueueState:
         later = now if previous is None or now > previous else previous + _TICK
         self._put(replace(job, heartbeat_at=later))
 
-    def requeue_stale(self, seen: Job) -> bool:
-        """Take the job from a worker that fell silent, if it still stands as it was seen."""
-        job = self._jobs.get(seen.id)
-        if job is None or job.status is not JobStatus.IN_PROGRESS:
-            return False
-        if (job.token, job.heartbeat_at) != (seen.token, seen.heartbeat_at):
-            return False
-        self._give_back(job, "stale: no heartbeat from its worker")
-        return True
+    def requeue_stale(self, claim: Claim) -> Job:
+        """The worker fell silent: as if it had failed."""
+        return self._give_back(self._held(claim), "stale: no heartbeat from its worker")
 
     def release(self, claim: Claim) -> bool:
         """Undo a claim that never reached a worker; it costs no attempt."""

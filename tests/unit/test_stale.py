@@ -29,7 +29,7 @@ def test_a_stale_job_stays_due_until_it_was_taken():
     watch.observe(state, ["a"], now_s=0)
     assert watch.stale(state, now_s=10) == [job]
     assert watch.stale(state, now_s=11) == [job]
-    state.requeue_stale(job)
+    state.requeue_stale(Claim.of(job))
     assert watch.stale(state, now_s=12) == []
 
 

@@ -31,7 +31,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now_s = 0.0
         self._order = None if seed is None else random.Random(seed)
         self._ready: deque[asyncio.Handle]
+        self._tasks: set[asyncio.Task[Any]] = set()
         super().__init__(_JumpingSelector(self))
+        self.set_task_factory(self._create_and_keep)
 
     def time(self) -> float:
         return self._now_s
@@ -49,6 +51,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return super().call_at(when, *_in_its_process(callback, args, context), context=context)
+
+    def _create_and_keep(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
+    ) -> "asyncio.Task[Any]":
+        # asyncio keeps weak references only, and nothing else may know the tasks of the dead:
+        # collecting one would run its cleanup.
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _run_once(self) -> None:
         if self._order is not None and len(self._ready) > 1:

@@ -1,0 +1,137 @@
+"""Known mistakes, put into the engine one at a time, to prove that the simulator sees them.
+
+A mutant replaces a piece of a function's source text, so that each reads as the slip that
+somebody could make.
+"""
+
+import inspect
+import sys
+import textwrap
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bucketq import commit, group, operation, state
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`right` in the source of `owner.function` becomes `wrong`."""
+
+    mistake: str
+    owner: type
+    function: str
+    right: str
+    wrong: str
+
+    @contextmanager
+    def at_work(self):
+        original = self.owner.__dict__[self.function]
+        source = textwrap.dedent(inspect.getsource(original))
+        assert source.count(self.right) == 1, f"{self.mistake}: its place in the source has changed"
+        module = sys.modules[self.owner.__module__]
+        namespace = dict(vars(module))
+        exec(compile(source.replace(self.right, self.wrong), "<mutant>", "exec"), namespace)
+        setattr(self.owner, self.function, namespace[self.function])
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.function, original)
+
+
+MUTANTS = [
+    Mutant(
+        "skip the commit-id check: a landed write whose answer was lost is applied again",
+        state.QueueState,
+        "holds",
+        "return mark is not None and mark.number == number",
+        "return False",
+    ),
+    Mutant(
+        "mint ids in the retry loop: a replay makes a second job",
+        operation.Enqueue,
+        "__call__",
+        "state.enqueue(job)",
+        "state.enqueue(msgspec.structs.replace(job, id=f'{job.id}-{state.version}'))",
+    ),
+    Mutant(
+        "answer before the write has landed",
+        commit.Committer,
+        "_settle",
+        "if changed:\n",
+        "if changed:\n            [_answer(answered) for answered in answers]\n",
+    ),
+    Mutant(
+        "trust the cache for 'empty'",
+        commit.Committer,
+        "_settle",
+        "is_current = self._settings.sole_writer",
+        "is_current = True",
+    ),
+    Mutant(
+        "ignore the token on ack",
+        state.QueueState,
+        "_held",
+        "claim.token is not None and claim.token != job.token",
+        "False",
+    ),
+    Mutant(
+        "requeue by the wall clock, which another writer may have set",
+        commit.Committer,
+        "_requeue_silent",
+        "silent = self._watch.stale(state, self._clock.monotonic_s())",
+        "silent = [job for job in state.in_progress_jobs()"
+        " if (self._clock.now() - job.heartbeat_at).total_seconds() > self._settings.stale_after_s]",
+    ),
+    Mutant(
+        "keep the failed batch's mutations in the cache",
+        commit.Committer,
+        "commit",
+        "self.state = None\n        answers = [",
+        "answers = [",
+    ),
+    Mutant(
+        "sign each attempt anew: a first attempt that lands late is not recognised",
+        commit.Committer,
+        "_write",
+        "if patience.is_exhausted():",
+        "self._number += 1\n"
+        "            self.state.writers[self._writer] = (self._number, version)\n"
+        "            pieces = self._encoder.encode()\n"
+        "            if patience.is_exhausted():",
+    ),
+    Mutant(
+        "take a pushed-out signature for a write that never landed",
+        commit.Committer,
+        "_is_in_what_was_found",
+        "self.state.forgotten_version >= version",
+        "False",
+    ),
+    Mutant(
+        "serve the newest job first",
+        state.QueueState,
+        "_push_ready",
+        "(job.priority, job.sequence, job.id)",
+        "(job.priority, -job.sequence, job.id)",
+    ),
+    Mutant(
+        "leave what a refused transaction did before it was refused",
+        state.QueueState,
+        "apply",
+        "for job_id, job in reversed(undo):",
+        "for job_id, job in ():",
+    ),
+    Mutant(
+        "answer only the first caller of a batch",
+        group.GroupCommit,
+        "_run",
+        "await self._committer.commit(batch)",
+        "await self._committer.commit(batch[:1])",
+    ),
+    Mutant(
+        "never look for stale jobs",
+        commit.Committer,
+        "_requeue_silent",
+        "if silent:",
+        "if False:",
+    ),
+]

@@ -1,0 +1,95 @@
+"""The record of a simulated run: what callers asked and were told, what the bucket saw."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+from bucketq import (
+    CASConflictError,
+    JobNotFoundError,
+    OutcomeUnknownError,
+    QueueState,
+    StorageError,
+)
+from bucketq.codec import decode, encode
+
+
+@dataclass
+class Call:
+    """One call of one actor: asked at `began_s`, answered at `ended_s`, or never."""
+
+    number: int
+    process: str
+    kind: str
+    about: tuple
+    began_s: float
+    ended_s: float | None = None
+    result: object = None
+    error: BaseException | None = None
+    is_cancelled: bool = False
+
+    @property
+    def is_ok(self):
+        return self.ended_s is not None and self.error is None
+
+    @property
+    def is_refused(self):
+        """Whether the caller was told that nothing has happened."""
+        certain = (JobNotFoundError, CASConflictError, StorageError)
+        return isinstance(self.error, certain) and not isinstance(self.error, OutcomeUnknownError)
+
+    def __str__(self):
+        outcome = "no answer" if self.ended_s is None else self.error or self.result
+        ended = f"{self.ended_s:.3f}" if self.ended_s is not None else "…"
+        about = ", ".join(map(str, self.about))
+        return (
+            f"{self.began_s:9.3f} to {ended} {self.process} #{self.number} {self.kind}({about}): {outcome!r}"
+        )
+
+
+@dataclass
+class Version:
+    """The queue after one write."""
+
+    at_s: float
+    by: str
+    state: QueueState
+
+
+@dataclass
+class Record:
+    """All that the checkers look at."""
+
+    seed: int
+    stale_after_s: float
+    patience_s: float
+    calls: list[Call] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    is_drained: bool = False
+    ended_s: float = 0.0
+    survivors: set[str] = field(default_factory=set)
+
+    def read_landings(self, landings):
+        self.versions = [Version(0.0, "nobody", QueueState())]
+        self.versions += [Version(landed.at_s, landed.by, decode(landed.content)) for landed in landings]
+
+    def digest(self):
+        """Equal for equal runs: everything that was asked, answered, sent and stored."""
+        told = "\n".join([*map(str, self.calls), *self.trace]).encode()
+        stored = [encode(version.state) for version in self.versions]
+        return hashlib.sha256(b"\n".join([told, *stored])).hexdigest()[:16]
+
+    def during(self, call):
+        """The versions that were current at some moment of a call."""
+        ended_s = call.ended_s
+        for version, following in zip(self.versions, [*self.versions[1:], None], strict=True):
+            if version.at_s <= ended_s and (following is None or following.at_s >= call.began_s):
+                yield version
+
+
+class ViolationError(AssertionError):
+    """A promise was broken; `about` names the jobs and calls that show it."""
+
+    def __init__(self, message, *about):
+        super().__init__(message)
+        self.about = about

@@ -1,0 +1,241 @@
+"""The world: processes with queues and actors on one simulated bucket, and the storms over it.
+
+seed ──▶ plan ──▶ storm: faults, kills, pauses, outages ──▶ calm: finish everything ──▶ Record
+"""
+
+import asyncio
+import random
+from datetime import timedelta
+from unittest.mock import patch
+
+from actors import ACTORS, producer, worker
+from record import Call, Record
+
+import bucketq.state
+from bucketq import BrokerQueue, DirectQueue, Settings
+from bucketq.codec import decode
+from bucketq.mint import Mint
+from bucketq.testing.simulated_bucket import CALM, SimulatedBucket, Weather
+from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop
+
+STALE_AFTER_S = 4.0
+CALM_S_MAX = 900.0
+# Longer than any call may take once the weather is calm.
+PATIENCE_S = 30.0
+
+
+class RecordedQueue:
+    """A queue that writes down what its callers ask and are told."""
+
+    stale_after_s = STALE_AFTER_S
+
+    def __init__(self, queue, world, process):
+        self._queue = queue
+        self._world = world
+        self._process = process
+
+    async def enqueue(self, entrypoint, count, priority, max_attempts):
+        with self._call("enqueue", entrypoint, count, priority) as call:
+            payloads = [{"call": call.number, "n": n} for n in range(count)]
+            jobs = await self._queue.enqueue_many(
+                entrypoint, payloads, priority=priority, max_attempts=max_attempts
+            )
+            call.result = [job.id for job in jobs]
+
+    async def dequeue(self, entrypoint, batch_size, wait):
+        with self._call("dequeue", entrypoint, batch_size) as call:
+            jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
+            call.result = [(job.id, job.token) for job in jobs]
+            return jobs
+
+    async def ack(self, job):
+        with self._call("ack", (job.id, job.token)):
+            await self._queue.ack(job)
+
+    async def nack(self, job, error):
+        with self._call("nack", (job.id, job.token)):
+            await self._queue.nack(job, error=error)
+
+    async def heartbeat(self, job):
+        with self._call("heartbeat", (job.id, job.token)):
+            await self._queue.heartbeat(job)
+
+    async def transaction(self, job, follow_up):
+        with self._call("transaction", (job.id, job.token)) as call:
+            async with self._queue.transaction() as t:
+                # First what can always be done: it must not outlive the refusal of the second.
+                added = t.enqueue(follow_up, {"call": call.number, "n": 0})
+                t.ack(job)
+            call.result = [added.id]
+
+    def _call(self, kind, *about):
+        return _Recording(self._world, Call(len(self._world.record.calls), self._process, kind, about, 0.0))
+
+
+class _Recording:
+    def __init__(self, world, call):
+        self._call = call
+        call.began_s = world.now_s()
+        world.record.calls.append(call)
+        self._world = world
+
+    def __enter__(self):
+        return self._call
+
+    def __exit__(self, exc_type, exc, traceback):
+        if self._world.is_over:
+            return
+        if exc_type is asyncio.CancelledError:
+            self._call.is_cancelled = True
+        else:
+            self._call.ended_s = self._world.now_s()
+            self._call.error = exc
+
+
+class World:
+    """One run: everything in it is drawn from the seed."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.record = Record(seed, STALE_AFTER_S, PATIENCE_S)
+        self.bucket = SimulatedBucket(random.Random(self.random.random()))
+        self.record.trace = self.bucket.trace
+        self.is_stormy = True
+        self.is_over = False
+        self.processes = []
+        self.storm_s = self.random.uniform(5, 30)
+
+    def now_s(self):
+        return asyncio.get_running_loop().time()
+
+    def note(self, what):
+        self.bucket.trace.append(f"{self.now_s():9.3f} {what}")
+
+    async def run(self):
+        self.bucket.weather = self._draw_weather()
+        for number in range(self.random.choice([1, 2, 2, 3, 3, 4])):
+            self._start(f"p{number}", self._draw_actors())
+        storms = [asyncio.create_task(storm()) for storm in (self._kill, self._pause, self._outage)]
+        await asyncio.sleep(self.storm_s)
+        for storm in storms:
+            storm.cancel()
+        self._end_storm()
+        await self._drain()
+        self.record.read_landings(self.bucket.landings)
+        self.record.ended_s = self.now_s()
+        self.is_over = True
+        self.record.survivors = {process.name for process in self.processes if process.is_alive}
+        for process in self.processes:
+            process.kill()
+        return self.record
+
+    async def close(self):
+        """Let the dead finish, so that the loop can be closed without a complaint."""
+        self.bucket.is_out = True
+        for process in self.processes:
+            process.bury()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=PATIENCE_S)
+
+    def _draw_weather(self):
+        often = self.random.choice([0, 0.02, 0.1])
+
+        def chance():
+            return self.random.choice([0, often])
+
+        return Weather(
+            lost_request=chance(),
+            lost_answer=chance(),
+            no_answer=chance() / 2,
+            doubled=chance(),
+            held=chance(),
+            conflict=chance(),
+            slow_down=chance(),
+            delay_s=self.random.choice([0.001, 0.02, 0.2]),
+        )
+
+    def _draw_actors(self):
+        return [producer, *(self.random.choice(ACTORS) for _ in range(self.random.randint(1, 3)))]
+
+    def _start(self, name, actors):
+        process = Process(name)
+        self.processes.append(process)
+        self.note(f"{name} starts: {', '.join(actor.__name__ for actor in actors)}")
+        process.start(self._live(name, actors))
+        return process
+
+    async def _live(self, name, actors):
+        clock = VirtualClock(timedelta(seconds=self.random.choice([0, 0, 3, -3, 7200, -7200])))
+        mint = Mint(random.Random(self.random.random()))
+        storage = self.bucket.storage(name)
+        settings = Settings(
+            stale_after_s=STALE_AFTER_S,
+            retry_for_s=self.random.choice([5, 20]),
+            commit_interval_s=self.random.choice([0, 0, 0.3]),
+        )
+        if self.random.random() < 0.3:
+            queue = RecordedQueue(DirectQueue(storage, settings, clock, mint), self, name)
+            await asyncio.gather(*(actor(queue, self) for actor in actors))
+        async with BrokerQueue(storage, settings=settings, clock=clock, mint=mint) as broker:
+            queue = RecordedQueue(broker, self, name)
+            await asyncio.gather(*(actor(queue, self) for actor in actors))
+
+    async def _kill(self):
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / 10))
+            victim = self.random.choice([process for process in self.processes if process.is_alive])
+            victim.kill()
+            self.note(f"{victim.name} is killed")
+            await asyncio.sleep(self.random.expovariate(1 / 3))
+            self._start(f"{victim.name}'", self._draw_actors())
+
+    async def _pause(self):
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / 10))
+            sleeper = self.random.choice([process for process in self.processes if process.is_alive])
+            sleeper.pause()
+            self.note(f"{sleeper.name} stands still")
+            await asyncio.sleep(self.random.uniform(0, 3 * STALE_AFTER_S))
+            sleeper.resume()
+            self.note(f"{sleeper.name} goes on")
+
+    async def _outage(self):
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / 15))
+            self.bucket.is_out = True
+            await asyncio.sleep(self.random.uniform(0, 8))
+            self.bucket.is_out = False
+
+    def _end_storm(self):
+        self.note("calm")
+        self.is_stormy = False
+        self.bucket.is_out = False
+        self.bucket.weather = CALM
+        for process in self.processes:
+            if process.is_paused:
+                process.resume()
+        self._start("finisher", [worker, worker])
+
+    async def _drain(self):
+        until_s = self.now_s() + CALM_S_MAX
+        while self.now_s() < until_s:
+            await asyncio.sleep(PATIENCE_S)
+            stats = decode(self.bucket.content).stats if self.bucket.content else None
+            if stats is None or stats.queued + stats.in_progress == 0:
+                self.record.is_drained = True
+                return
+
+
+def simulate(seed):
+    """Run one seed; return its record."""
+    # With few signatures kept, some seeds see theirs pushed out.
+    few_writers = patch.object(bucketq.state, "WRITERS_MAX", 64 if seed % 3 else 2)
+    with few_writers, asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
+        runner.get_loop().set_exception_handler(lambda loop, context: None)
+        world = World(seed)
+        try:
+            return runner.run(world.run())
+        finally:
+            runner.run(world.close())
