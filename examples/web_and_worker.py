@@ -22,7 +22,7 @@ IDLE_S = 2.0
 
 async def upload(q: Queue, image: str) -> dict[str, str]:
     """What a web handler does: when it answers, the job is safely stored."""
-    job = await q.enqueue("resize", {"image": image})
+    job = await q.enqueue("thumbnail", {"image": image})
     return {"status": "accepted", "job": job.id}
 
 
@@ -35,9 +35,9 @@ async def resize(image: str) -> None:
 
 async def work(q: Queue) -> None:
     """Take jobs until there have been none for a while; a real worker never stops."""
-    while jobs := await q.dequeue("resize", batch_size=5, wait=IDLE_S):
-        for job in jobs:
-            await handle(q, job)
+    while jobs := await q.dequeue("thumbnail", batch_size=5, wait=IDLE_S):
+        # All at once, so that each has a heartbeat from the start.
+        await asyncio.gather(*(handle(q, job) for job in jobs))
 
 
 async def handle(q: Queue, job: Job) -> None:
@@ -46,8 +46,10 @@ async def handle(q: Queue, job: Job) -> None:
         try:
             async with HeartbeatManager(q, job, interval=timedelta(seconds=30)):
                 await resize(job.json()["image"])
-        except ValueError as error:
-            failed = await q.nack(job, error=str(error))
+        except JobNotFoundError:
+            raise
+        except Exception as error:
+            failed = await q.nack(job, error=error)
             if failed.status is JobStatus.DEAD:
                 print(f"gave up after {failed.attempts} attempts: {failed.error}")
         else:

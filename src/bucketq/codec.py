@@ -10,6 +10,7 @@ to the byte; any other is base64 under `payload`. Files of jqueue, which have ne
 `format` nor `seq`, are opened as they are.
 """
 
+import re
 from datetime import datetime
 from typing import Annotated
 
@@ -26,6 +27,7 @@ FORMAT = 1
 # Left out of the file: msgspec omits a default only if it is the very same object.
 _NO_JSON = Raw()
 _JOBS_PER_BLOCK = 64
+_DEPTH_MAX = 64
 _Count = Annotated[int, Meta(ge=0)]
 
 
@@ -142,25 +144,27 @@ def encode(state: QueueState) -> bytes:
     return b"".join(StateEncoder(state).encode())
 
 
-def decode(content: bytes) -> QueueState:
+def decode(content: bytes, name: str = "queue.json") -> QueueState:
     """Read a queue.json; raises CorruptStateError if it is none, NewerFormatError if it is too new.
+
+    `name` is what an error calls it.
 
     >>> decode(b'{"version":3,"jobs":[]}').version
     3
     """
     try:
         document = _decode_document(content)
-    except msgspec.MsgspecError as error:
-        _refuse_newer_format(content)
-        raise _corrupt(content, str(error)) from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _refuse_newer_format(content, name)
+        raise _corrupt(content, name, str(error)) from error
     if document.format > FORMAT:
-        _refuse_newer_format(content)
+        _refuse_newer_format(content, name)
     if len({job.id for job in document.jobs}) < len(document.jobs):
-        raise CorruptStateError("the queue holds two jobs with the same id. Nothing was changed.")
-    return _from_jqueue(document) if document.format == 0 else _from_document(document)
+        raise CorruptStateError(f"{name} holds two jobs with the same id. Nothing was changed.")
+    return _from_jqueue(document) if document.format == 0 else _from_document(document, name)
 
 
-def _from_document(document: _Document) -> QueueState:
+def _from_document(document: _Document, name: str) -> QueueState:
     state = QueueState(
         (_job(stored) for stored in document.jobs),
         version=document.version,
@@ -172,10 +176,10 @@ def _from_document(document: _Document) -> QueueState:
         forgotten_version=document.forgotten_version,
     )
     if any(stored.sequence > document.sequence for stored in document.jobs):
-        raise CorruptStateError("a job's seq is beyond the queue's sequence. Nothing was changed.")
+        raise CorruptStateError(f"{name}: a job's seq is beyond the queue's sequence. Nothing was changed.")
     if not state.is_conserved():
         raise CorruptStateError(
-            f"the queue's counters do not add up ({state.stats}): enqueued_total should equal"
+            f"{name}: the counters do not add up ({state.stats}): enqueued_total should equal"
             " queued + in_progress + completed_total + dead_total. A job was added or removed"
             " by hand: restore the object, or correct its counters. Nothing was changed."
         )
@@ -245,6 +249,8 @@ def _is_json_line(payload: bytes) -> bool:
     """Whether the payload can stand in the file as it is, and come back to the byte."""
     if not payload or payload[0] not in b'{["-0123456789tfn' or b"\n" in payload or b"\r" in payload:
         return False
+    if _nests_deeply(payload):
+        return False
     try:
         payload.decode()
         return bytes(_decode_raw(payload)) == payload
@@ -252,25 +258,36 @@ def _is_json_line(payload: bytes) -> bool:
         return False
 
 
-def _refuse_newer_format(content: bytes) -> None:
+def _nests_deeply(payload: bytes) -> bool:
+    # A reader's stack must bear it, whoever the reader is. Brackets in strings count too: no harm.
+    if payload.count(b"[") + payload.count(b"{") <= _DEPTH_MAX:
+        return False
+    depth = deepest = 0
+    for bracket in re.findall(rb"[\[\]{}]", payload):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > _DEPTH_MAX
+
+
+def _refuse_newer_format(content: bytes, name: str) -> None:
     try:
         found = msgspec.json.decode(content, type=_FormatOnly).format
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return
     if isinstance(found, int) and found > FORMAT:
         raise NewerFormatError(
-            f"the queue has format {found}; this bucketq knows formats up to {FORMAT}."
+            f"{name} has format {found}; this bucketq knows formats up to {FORMAT}."
             " Upgrade bucketq to open it. Nothing was changed."
         )
 
 
-def _corrupt(content: bytes, reason: str) -> CorruptStateError:
+def _corrupt(content: bytes, name: str, reason: str) -> CorruptStateError:
     if not content.strip():
         return CorruptStateError(
-            "the queue object exists but is empty. If it never was a queue, delete it and"
+            f"{name} exists but is empty. If it never was a queue, delete it and"
             " start again; if it was, restore it from a backup or an older version."
         )
     return CorruptStateError(
-        f"the queue object ({len(content)} bytes) is not a readable queue: {reason}."
+        f"{name} ({len(content)} bytes) is not a readable queue: {reason}."
         " Restore it from a backup or an older version of the object. Nothing was changed."
     )

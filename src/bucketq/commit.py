@@ -19,7 +19,6 @@ be under way, so only the same bytes are sent again: whichever lands, it says th
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,7 +39,7 @@ from bucketq.retry import Backoff
 from bucketq.settings import Settings
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState
-from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.storage.port import Bucket, ObjectStoragePort, describe
 
 log = logging.getLogger("bucketq")
 
@@ -89,12 +88,11 @@ class Committer:
         self._watch = StaleWatch(settings.stale_after_s)
         self._riders: dict[str, Heartbeat] = {}
         self._writer = mint.token()
-        self._process = os.getpid()
         self._number = 0
 
     async def commit(self, batch: list[Pending]) -> list[Operation]:
         """Answer every operation of the batch; return what abandoned ones leave to be done."""
-        self._begin()
+        self._number += 1
         try:
             answers = await self._settle(batch)
         except Exception as error:
@@ -122,15 +120,6 @@ class Committer:
             return False
         self._riders[job.id] = beat
         return True
-
-    def _begin(self) -> None:
-        self._number += 1
-        if os.getpid() != self._process:
-            # A fork shares our signature; a second writer under one name could take the
-            # other's commit for its own.
-            self._process = os.getpid()
-            self._writer = self._mint.token()
-            self.state = None
 
     async def _settle(self, batch: list[Pending]) -> Answers:
         patience = _Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
@@ -173,6 +162,7 @@ class Committer:
             speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
             for job in silent:
                 if job.id not in speaking:
+                    log.warning("the worker of job %s has been silent for too long", job.id)
                     state.requeue_stale(Claim.of(job))
 
     async def _write(self, patience: "_Patience") -> bool:
@@ -192,7 +182,7 @@ class Committer:
                 raise (_unknown(unanswered) if unanswered else error) from error
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
-                self._note(error)
+                self._note(error, patience)
                 await patience.pause()
                 if await self._look(patience, unanswered=error):
                     return self._is_in_what_was_found(version, error, patience)
@@ -228,7 +218,7 @@ class Committer:
             try:
                 found = await self._fetch()
             except (StorageError, OSError) as error:
-                self._note(error)
+                self._note(error, patience)
                 if isinstance(error, UnusableStorageError) or patience.is_exhausted():
                     raise (_unknown(unanswered) if unanswered else error) from error
                 await patience.pause()
@@ -247,17 +237,21 @@ class Committer:
 
     def _adopt(self, content: bytes, etag: str | None) -> None:
         if etag is None and self._etag is not None:
-            log.warning("the queue object is gone: somebody deleted it. Starting an empty one.")
-        self.state = QueueState() if etag is None else decode(content)
+            log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
+        self.state = QueueState() if etag is None else decode(content, describe(self._storage))
         self._etag = etag
         self._encoder = StateEncoder(self.state)
         self._watch.observe_all(self.state, self._clock.monotonic_s())
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, error: Exception, patience: "_Patience") -> None:
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
-        if not isinstance(error, CASConflictError):
-            log.warning("storage trouble, trying again: %s", error)
+        if not isinstance(error, CASConflictError | UnusableStorageError):
+            # Once for a batch is enough to be seen.
+            level = logging.DEBUG if patience.attempts else logging.WARNING
+            log.log(
+                level, "storage trouble, trying again for up to %g s: %s", self._settings.retry_for_s, error
+            )
 
 
 class _Patience:
@@ -268,14 +262,14 @@ class _Patience:
         self._mint = mint
         self._backoff = backoff
         self._until_s = clock.monotonic_s() + limit_s
-        self._attempt = 0
+        self.attempts = 0
 
     def is_exhausted(self) -> bool:
         return self._clock.monotonic_s() >= self._until_s
 
     async def pause(self) -> None:
-        delay_s = self._backoff.delay_s(self._attempt, self._mint.jitter())
-        self._attempt += 1
+        delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
+        self.attempts += 1
         await asyncio.sleep(delay_s)
 
 

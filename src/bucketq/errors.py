@@ -14,7 +14,7 @@
     ├── CorruptStateError         the queue object is not a readable queue
     │   └── NewerFormatError      it was written by a newer bucketq
     ├── PayloadError              the payload is not JSON, or too large
-    ├── QueueClosedError          the queue object was closed
+    ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
 
 A lost claim is a kind of "job not found", so a worker that treats a job which
@@ -30,8 +30,11 @@ class JobNotFoundError(BucketQError):
     """No job with this id is in the queue: it was finished, or it never existed."""
 
     def __init__(self, job_id: str, message: str | None = None) -> None:
-        super().__init__(message or f"job {job_id} is not in the queue: finished, or never enqueued")
+        super().__init__(job_id, message)
         self.job_id = job_id
+
+    def __str__(self) -> str:
+        return self.args[1] or f"job {self.job_id} is not in the queue: finished, or never enqueued"
 
 
 class ClaimLostError(JobNotFoundError):
@@ -39,6 +42,11 @@ class ClaimLostError(JobNotFoundError):
 
     def __init__(self, job_id: str, reason: str) -> None:
         super().__init__(job_id, f"the claim on job {job_id} is lost: {reason}")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        # It has to survive the way from a worker process to its parent.
+        return type(self), (self.job_id, self.reason)
 
 
 class CASConflictError(BucketQError):
@@ -90,7 +98,7 @@ class PayloadError(BucketQError):
 
 
 class QueueClosedError(BucketQError):
-    """The queue was closed, or never opened with `async with`."""
+    """The queue is not open here: closed, never opened, or open in another event loop."""
 
 
 class ConfigurationError(BucketQError, ValueError):

@@ -37,6 +37,8 @@ class GroupCommit:
         """Add an operation to the next batch; the future brings its answer."""
         if self._task.done():
             raise QueueClosedError("the queue is closed; open a new one with `async with`")
+        if asyncio.get_running_loop() is not self._loop:
+            raise QueueClosedError("the queue is open in another event loop; open one in this one too")
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._gathered.append(Pending(operation, answer, if_abandoned))
         self._unpark()

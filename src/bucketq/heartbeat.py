@@ -7,8 +7,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from bucketq.errors import BucketQError, JobNotFoundError
-from bucketq.job import Job
+from bucketq.errors import ConfigurationError, JobNotFoundError
+from bucketq.job import Claim, Job
 
 log = logging.getLogger("bucketq")
 
@@ -22,7 +22,7 @@ class HasHeartbeat(Protocol):
 
 
 class HeartbeatManager:
-    """Sends a heartbeat for a job every `interval` while its block runs.
+    """Sends a heartbeat for a job every `interval` (a timedelta, or seconds) while its block runs.
 
         async with HeartbeatManager(q, job):
             await transcode(job.payload)
@@ -31,19 +31,23 @@ class HeartbeatManager:
     When the claim is lost, the work inside the block is somebody else's now: the block
     is cancelled and raises ClaimLostError (JobNotFoundError if the job is gone). Give
     `on_lost` to be called with that error instead. A storage that cannot be reached is
-    no lost claim: the next beat tries again.
+    no lost claim: the next beat tries again. Acknowledge after the block, not inside it: a
+    finished job has no claim left to keep alive.
     """
 
     def __init__(
         self,
         queue: HasHeartbeat,
         job: Job | str,
-        interval: timedelta = timedelta(seconds=60),
+        interval: timedelta | float = timedelta(seconds=60),
         on_lost: Callable[[JobNotFoundError], object] | None = None,
     ) -> None:
+        Claim.of(job)
         self._queue = queue
         self._job = job
-        self._interval_s = interval.total_seconds()
+        self._interval_s = interval.total_seconds() if isinstance(interval, timedelta) else interval
+        if not self._interval_s > 0:
+            raise ConfigurationError(f"a heartbeat needs an interval above 0, not {interval}")
         self._on_lost = on_lost
         self._lost: JobNotFoundError | None = None
         self._worker: asyncio.Task[Any] | None = None
@@ -76,7 +80,8 @@ class HeartbeatManager:
                 await self._queue.heartbeat(self._job)
             except JobNotFoundError as lost:
                 self._report(lost)
-            except BucketQError as error:
+            except Exception as error:
+                # Whatever it was: a heart that stops without a word costs the job.
                 log.warning("a heartbeat did not get through, the next one may: %s", error)
 
     def _report(self, lost: JobNotFoundError) -> None:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from bucketq.errors import ConfigurationError, PayloadError
+
 
 class JobStatus(StrEnum):
     """Where a job is in its life."""
@@ -34,14 +36,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     error: str | None = None
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (msgspec's own name for it)
-        """Decode a JSON payload, into `type` if one is given.
+        """Decode a JSON payload, into `type` if one is given. Raises PayloadError.
 
         >>> from datetime import UTC
         >>> job = Job(id="1", entrypoint="mail", payload=b'{"to":"a"}', created_at=datetime.now(UTC))
         >>> job.json()
         {'to': 'a'}
         """
-        return msgspec.json.decode(self.payload, type=type)
+        try:
+            return msgspec.json.decode(self.payload, type=type)
+        except msgspec.MsgspecError as error:
+            raise PayloadError(f"the payload of job {self.id} does not fit: {error}") from error
 
 
 class Claim(NamedTuple):
@@ -53,4 +58,10 @@ class Claim(NamedTuple):
     @classmethod
     def of(cls, job: Job | str) -> "Claim":
         """The claim that a dequeued job carries, or the unfenced claim on an id."""
-        return cls(job) if isinstance(job, str) else cls(job.id, job.token)
+        if isinstance(job, Job):
+            return cls(job.id, job.token)
+        if isinstance(job, str):
+            return cls(job)
+        raise ConfigurationError(
+            f"a job is given as the Job that dequeue returned, or as its id, not {job!r}"
+        )

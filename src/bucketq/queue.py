@@ -6,8 +6,9 @@ lets all its callers share the next write.
 """
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -38,11 +39,11 @@ from bucketq.operation import (
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
 from bucketq.state import QueueState
-from bucketq.storage.port import ObjectStoragePort
-from bucketq.transaction import Transaction
+from bucketq.storage.port import ObjectStoragePort, describe
+from bucketq.transaction import Transaction, error_text
 
 # What every JSON reader can hold without rounding.
-_PRIORITY_MAX = 2**53 - 1
+_INTEGER_MAX = 2**53 - 1
 
 
 class Queue(ABC):
@@ -67,13 +68,6 @@ class Queue(ABC):
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
-        self._committer = Committer(
-            storage,
-            settings=self.settings,
-            backoff=self._backoff,
-            clock=self._clock,
-            mint=self._mint,
-        )
 
     async def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
@@ -103,6 +97,8 @@ class Queue(ABC):
 
         jobs = await q.enqueue_many("resize", [{"image": n} for n in range(100)])
         """
+        if isinstance(payloads, str | bytes | Mapping):
+            raise ConfigurationError("enqueue_many takes a list of payloads; for one there is enqueue")
         jobs = tuple(self._new_job(entrypoint, payload, priority, max_attempts) for payload in payloads)
         added: list[Job] = await self._submit(Enqueue(jobs)) if jobs else []
         return added
@@ -143,12 +139,13 @@ class Queue(ABC):
         refused: list[JobNotFoundError] = await self._submit(AckMany(claims)) if claims else []
         return refused
 
-    async def nack(self, job: Job | str, error: str | None = None) -> Job:
+    async def nack(self, job: Job | str, error: str | BaseException | None = None) -> Job:
         """The job failed: it is tried again, or dead once its attempts are used up.
 
-        Returns the job as it stands now. Raises what `ack` raises.
+        `error` is kept with the job: a text, or the exception itself. Returns the job as
+        it stands now. Raises what `ack` raises.
         """
-        given_back: Job = await self._submit(Nack(Claim.of(job), error))
+        given_back: Job = await self._submit(Nack(Claim.of(job), error_text(error)))
         return given_back
 
     async def heartbeat(self, job: Job | str) -> None:
@@ -178,7 +175,7 @@ class Queue(ABC):
     async def read_state(self) -> QueueState:
         """Read the whole queue as it is now. The snapshot is yours: nothing changes it."""
         content, etag = await self.storage.read()
-        return QueueState() if etag is None else decode(content)
+        return QueueState() if etag is None else decode(content, describe(self.storage))
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
@@ -192,6 +189,15 @@ class Queue(ABC):
                     self._send(left).add_done_callback(_ignore)
             raise
 
+    def _new_committer(self) -> Committer:
+        return Committer(
+            self.storage,
+            settings=self.settings,
+            backoff=self._backoff,
+            clock=self._clock,
+            mint=self._mint,
+        )
+
     @abstractmethod
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         """Have the operation committed; the future brings its answer."""
@@ -201,12 +207,12 @@ class Queue(ABC):
         """Return once a dequeue may find something, or when the time is up."""
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int = 0, max_attempts: int = 3) -> Job:
-        if not isinstance(entrypoint, str) or not entrypoint:
+        if not entrypoint or not _is_text(entrypoint):
             raise ConfigurationError(f"an entrypoint is a non-empty string, not {entrypoint!r}")
-        if max_attempts < 1:
-            raise ConfigurationError(f"max_attempts must be at least 1, not {max_attempts}")
-        if not -_PRIORITY_MAX <= priority <= _PRIORITY_MAX:
-            raise ConfigurationError(f"priority must be within ±{_PRIORITY_MAX}, not {priority}")
+        if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
+            raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
+        if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
+            raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
         content = _payload_bytes(payload)
         if len(content) > self.settings.payload_bytes_max:
             raise PayloadError(
@@ -228,33 +234,51 @@ class Queue(ABC):
 class DirectQueue(Queue):
     """A queue that writes once for each call. Nothing to open, nothing to close.
 
-    q = DirectQueue(LocalFileSystemStorage("queue.json"))
-    job = await q.enqueue("task", b"data")
+        q = DirectQueue(LocalFileSystemStorage("queue.json"))
+        job = await q.enqueue("task", b"data")
+
+    It may be shared by threads and event loops: each thread is a writer of its own.
     """
 
     _backoff = LINEAR
-    _turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+    ) -> None:
+        super().__init__(storage, settings, clock, mint)
+        self._of_this_thread = threading.local()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        return None
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         pending = Pending(operation, answer, if_abandoned)
         # In a task of its own: a caller that is cancelled must not tear a write apart.
-        commit = loop.create_task(self._commit(pending, self._lock(loop)), name="bucketq commit")
+        commit = loop.create_task(self._commit(pending, *self._writer(loop)), name="bucketq commit")
         _running.add(commit)
         commit.add_done_callback(_running.discard)
         return answer
 
-    async def _commit(self, pending: Pending, turn: asyncio.Lock) -> None:
+    async def _commit(self, pending: Pending, committer: Committer, turn: asyncio.Lock) -> None:
         async with turn:
-            for left in await self._committer.commit([pending]):
-                await self._committer.commit([Pending(left, None)])
+            for left in await committer.commit([pending]):
+                await committer.commit([Pending(left, None)])
 
-    def _lock(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
-        # A lock belongs to one event loop; a queue at module level may see several.
-        if self._turn is None or self._turn[0] is not loop:
-            self._turn = loop, asyncio.Lock()
-        return self._turn[1]
+    def _writer(self, loop: asyncio.AbstractEventLoop) -> tuple[Committer, asyncio.Lock]:
+        mine = self._of_this_thread
+        if getattr(mine, "loop", None) is not loop:
+            # Anew for each event loop: one that was stopped may have left a commit half done.
+            mine.loop, mine.committer, mine.turn = loop, self._new_committer(), asyncio.Lock()
+        return mine.committer, mine.turn
 
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         await asyncio.sleep(min(timeout_s, self.settings.poll_interval_s))
@@ -284,6 +308,7 @@ class BrokerQueue(Queue):
         if stale_timeout is not None:
             settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
         super().__init__(storage, settings, clock, mint)
+        self._committer = self._new_committer()
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -336,5 +361,15 @@ def _payload_bytes(payload: Any) -> bytes:
         return bytes(payload)
     try:
         return msgspec.json.encode(payload)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise PayloadError(f"the payload is neither bytes nor JSON: {error}") from error
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

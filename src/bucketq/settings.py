@@ -38,5 +38,7 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value < 0 or (value == 0 and field.name in {"stale_after_s", "poll_interval_s"}):
-                raise ConfigurationError(f"{field.name} must be positive, not {value}")
+            if not isinstance(value, int | float) or not value >= 0:
+                raise ConfigurationError(f"{field.name} must be a number, not below 0: {value!r}")
+            if value == 0 and field.name in {"stale_after_s", "poll_interval_s", "payload_bytes_max"}:
+                raise ConfigurationError(f"{field.name} must be above 0")

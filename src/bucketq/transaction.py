@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
-from bucketq.errors import QueueClosedError
+from bucketq.errors import ConfigurationError, QueueClosedError
 from bucketq.job import Claim, Job
 from bucketq.operation import Ack, Enqueue, Nack, Operation
 
@@ -37,9 +37,9 @@ class Transaction:
         """Finish a job."""
         self._add(Ack(Claim.of(job)))
 
-    def nack(self, job: Job | str, error: str | None = None) -> None:
+    def nack(self, job: Job | str, error: str | BaseException | None = None) -> None:
         """Give a job back."""
-        self._add(Nack(Claim.of(job), error))
+        self._add(Nack(Claim.of(job), error_text(error)))
 
     async def __aenter__(self) -> Self:
         self._open = True
@@ -59,3 +59,17 @@ class Transaction:
         if not self._open:
             raise QueueClosedError("the transaction is over; add to it inside its `async with`")
         self._operations.append(operation)
+
+
+def error_text(error: str | BaseException | None) -> str | None:
+    """What to keep of an error: its text, or an exception's type and text.
+
+    >>> error_text(ValueError("no such host"))
+    'ValueError: no such host'
+    """
+    if isinstance(error, BaseException):
+        error = f"{type(error).__name__}: {error}"
+    if error is None or isinstance(error, str):
+        # A lone surrogate cannot be written as JSON.
+        return error and error.encode(errors="replace").decode()
+    raise ConfigurationError(f"an error is a text or an exception, not {error!r}")

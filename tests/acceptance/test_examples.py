@@ -26,7 +26,7 @@ def test_web_and_worker(tmp_path: Path) -> None:
         "202 accepted",
         "resized cat.png",
         "resized dog.png",
-        "gave up after 3 attempts: notes.txt is not an image",
+        "gave up after 3 attempts: ValueError: notes.txt is not an image",
     ]
 
 

@@ -45,10 +45,6 @@ class TestS3OnSeaweedFS(BucketContract):
     async def open(self, key: str) -> ObjectStoragePort:
         return S3Storage(BUCKET, key, **self.server.options)
 
-    @pytest.mark.xfail(strict=True, reason="SeaweedFS keeps folders, and lists a/b before a-b; S3 does not")
-    async def test_order_is_by_whole_names(self) -> None:
-        await super().test_order_is_by_whole_names()
-
 
 class TestS3OnMiniStack(BucketContract):
     @pytest.fixture(autouse=True)

@@ -15,9 +15,13 @@ from bucketq.codec import decode, encode
 
 @dataclass
 class Call:
-    """One call of one actor: asked at `began_s`, answered at `ended_s`, or never."""
+    """One call of one actor: asked at `began_s`, answered at `ended_s`, or never.
 
-    number: int
+    `about` holds what was asked, claims as pairs of job id and token; `result` the ids of
+    added jobs, or the claims that were handed out.
+    """
+
+    number: str
     process: str
     kind: str
     about: tuple
@@ -62,7 +66,7 @@ class Record:
     seed: int
     stale_after_s: float
     patience_s: float
-    calls: list[Call] = field(default_factory=list)
+    calls: dict[str, Call] = field(default_factory=dict)
     versions: list[Version] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     is_drained: bool = False
@@ -75,7 +79,7 @@ class Record:
 
     def digest(self):
         """Equal for equal runs: everything that was asked, answered, sent and stored."""
-        told = "\n".join([*map(str, self.calls), *self.trace]).encode()
+        told = "\n".join([*map(str, self.calls.values()), *self.trace]).encode()
         stored = [encode(version.state) for version in self.versions]
         return hashlib.sha256(b"\n".join([told, *stored])).hexdigest()[:16]
 

@@ -10,14 +10,16 @@ def tell(record, violation):
     jobs = {about for about in violation.about if isinstance(about, str)}
     jobs |= {job_id for call in calls for job_id in _jobs_of(call)}
     lines = [f"seed {record.seed}: {violation}", ""]
-    events = [(call.began_s, str(call)) for call in record.calls if call in calls or jobs & _jobs_of(call)]
+    events = [
+        (call.began_s, str(call)) for call in record.calls.values() if call in calls or jobs & _jobs_of(call)
+    ]
     for _, after, job_id, old, new in steps(record):
         if job_id in jobs:
             change = f"{_short(old)} -> {_short(new)}"
             line = f"{after.at_s:9.3f} {after.by} version {after.state.version}: {job_id} {change}"
             events.append((after.at_s, line))
     if events:
-        processes = {call.process for call in record.calls if call in calls or jobs & _jobs_of(call)}
+        processes = {call.process for call in record.calls.values() if call in calls or jobs & _jobs_of(call)}
         first_s, last_s = min(events)[0] - 5, max(events)[0] + 5
         for line in record.trace:
             at_s, rest = float(line.split()[0]), line.split(maxsplit=1)[1]

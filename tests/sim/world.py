@@ -9,7 +9,8 @@ from datetime import timedelta
 from unittest.mock import patch
 
 from actors import ACTORS, producer, worker
-from record import Call, Record
+from record import Record
+from recorded_queue import RecordedQueue
 
 import bucketq.state
 from bucketq import BrokerQueue, DirectQueue, Settings
@@ -22,74 +23,6 @@ STALE_AFTER_S = 4.0
 CALM_S_MAX = 900.0
 # Longer than any call may take once the weather is calm.
 PATIENCE_S = 30.0
-
-
-class RecordedQueue:
-    """A queue that writes down what its callers ask and are told."""
-
-    stale_after_s = STALE_AFTER_S
-
-    def __init__(self, queue, world, process):
-        self._queue = queue
-        self._world = world
-        self._process = process
-
-    async def enqueue(self, entrypoint, count, priority, max_attempts):
-        with self._call("enqueue", entrypoint, count, priority) as call:
-            payloads = [{"call": call.number, "n": n} for n in range(count)]
-            jobs = await self._queue.enqueue_many(
-                entrypoint, payloads, priority=priority, max_attempts=max_attempts
-            )
-            call.result = [job.id for job in jobs]
-
-    async def dequeue(self, entrypoint, batch_size, wait):
-        with self._call("dequeue", entrypoint, batch_size) as call:
-            jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
-            call.result = [(job.id, job.token) for job in jobs]
-            return jobs
-
-    async def ack(self, job):
-        with self._call("ack", (job.id, job.token)):
-            await self._queue.ack(job)
-
-    async def nack(self, job, error):
-        with self._call("nack", (job.id, job.token)):
-            await self._queue.nack(job, error=error)
-
-    async def heartbeat(self, job):
-        with self._call("heartbeat", (job.id, job.token)):
-            await self._queue.heartbeat(job)
-
-    async def transaction(self, job, follow_up):
-        with self._call("transaction", (job.id, job.token)) as call:
-            async with self._queue.transaction() as t:
-                # First what can always be done: it must not outlive the refusal of the second.
-                added = t.enqueue(follow_up, {"call": call.number, "n": 0})
-                t.ack(job)
-            call.result = [added.id]
-
-    def _call(self, kind, *about):
-        return _Recording(self._world, Call(len(self._world.record.calls), self._process, kind, about, 0.0))
-
-
-class _Recording:
-    def __init__(self, world, call):
-        self._call = call
-        call.began_s = world.now_s()
-        world.record.calls.append(call)
-        self._world = world
-
-    def __enter__(self):
-        return self._call
-
-    def __exit__(self, exc_type, exc, traceback):
-        if self._world.is_over:
-            return
-        if exc_type is asyncio.CancelledError:
-            self._call.is_cancelled = True
-        else:
-            self._call.ended_s = self._world.now_s()
-            self._call.error = exc
 
 
 class World:
@@ -107,6 +40,12 @@ class World:
 
     def now_s(self):
         return asyncio.get_running_loop().time()
+
+    def began(self, call):
+        self.record.calls[call.number] = call
+
+    def ended(self, call):
+        pass
 
     def note(self, what):
         self.bucket.trace.append(f"{self.now_s():9.3f} {what}")
@@ -176,10 +115,10 @@ class World:
             commit_interval_s=self.random.choice([0, 0, 0.3]),
         )
         if self.random.random() < 0.3:
-            queue = RecordedQueue(DirectQueue(storage, settings, clock, mint), self, name)
+            queue = RecordedQueue(DirectQueue(storage, settings, clock, mint), self, name, STALE_AFTER_S)
             await asyncio.gather(*(actor(queue, self) for actor in actors))
         async with BrokerQueue(storage, settings=settings, clock=clock, mint=mint) as broker:
-            queue = RecordedQueue(broker, self, name)
+            queue = RecordedQueue(broker, self, name, STALE_AFTER_S)
             await asyncio.gather(*(actor(queue, self) for actor in actors))
 
     async def _kill(self):

@@ -16,6 +16,7 @@ costs a `stat` instead of reading and hashing the whole file.
 import asyncio
 import fcntl
 import os
+import stat
 import sys
 import time
 import uuid
@@ -46,6 +47,7 @@ class LocalFileSystemStorage:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         # Resolved, because renaming onto a symlink would replace the link, not its target.
         self.path = Path(path).expanduser().resolve()
+        self.url = f"file://{self.path}"
         if not self.path.name:
             raise StorageError(f"{self.path} is not a file name")
         self.objects = LocalObjects(self.path.parent / side_prefix(self.path.name))
@@ -63,11 +65,9 @@ class LocalFileSystemStorage:
 
     def _read(self) -> tuple[bytes, str | None]:
         with _storage_errors(f"read {self.path}"):
-            try:
-                file = open(self.path, "rb")  # noqa: SIM115 (closed below, opened in a narrow try)
-            except FileNotFoundError:
+            if self._stat() is None:
                 return b"", None
-            with file:
+            with open(self.path, "rb") as file:
                 return file.read(), _etag_of(os.fstat(file.fileno()))
 
     def _write(self, pieces: Sequence[bytes], if_match: str | None) -> str:
@@ -113,9 +113,12 @@ class LocalFileSystemStorage:
 
     def _stat(self) -> os.stat_result | None:
         try:
-            return os.stat(self.path)
+            found = os.stat(self.path)
         except FileNotFoundError:
             return None
+        if not stat.S_ISREG(found.st_mode):
+            raise UnusableStorageError(f"{self.path} is not a regular file")
+        return found
 
 
 class LocalObjects:
@@ -191,17 +194,17 @@ class LocalObjects:
                     if full.startswith(prefix) or prefix.startswith(full):
                         yield from self._walk(full, prefix)
                 elif full.startswith(prefix):
-                    stat = entry.stat()
-                    modified_at = datetime.fromtimestamp(stat.st_mtime, UTC)
-                    yield ObjectInfo(full, stat.st_size, modified_at)
+                    found = entry.stat()
+                    modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
+                    yield ObjectInfo(full, found.st_size, modified_at)
 
 
 def _take(items: Iterator[ObjectInfo], count: int) -> list[ObjectInfo]:
     return [item for item, _ in zip(items, range(count), strict=False)]
 
 
-def _etag_of(stat: os.stat_result) -> str:
-    return f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
+def _etag_of(found: os.stat_result) -> str:
+    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
 
 
 def _stamp_later_than(fd: int, previous_ns: int) -> None:

@@ -16,6 +16,8 @@ class InMemoryStorage:
     >>> storage = InMemoryStorage(initial_content=b'{"version":0,"jobs":[]}')
     """
 
+    url = "memory://"
+
     def __init__(self, initial_content: bytes = b"") -> None:
         self._content: bytes | Sequence[bytes] = bytes(initial_content)
         self._generation = 1 if initial_content else 0

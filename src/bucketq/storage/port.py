@@ -55,7 +55,7 @@ class Objects(Protocol):
         ...
 
     def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        """Yield the objects whose name begins with `prefix`, in order of name."""
+        """Yield the objects whose name begins with `prefix`, in no promised order."""
         ...
 
     async def delete(self, name: str) -> None:
@@ -79,6 +79,11 @@ class Bucket(ObjectStoragePort, Protocol):
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         """Return None if the object still has this etag, else what `read` returns."""
         ...
+
+
+def describe(storage: ObjectStoragePort) -> str:
+    """The storage's URL if it has one, else its type, for error messages."""
+    return str(getattr(storage, "url", type(storage).__name__))
 
 
 def side_prefix(key: str) -> str:

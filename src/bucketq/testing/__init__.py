@@ -1,5 +1,19 @@
 """What bucketq offers to other people's tests."""
 
+from bucketq.testing.queue import QueueContract
+from bucketq.testing.simulated_bucket import SimulatedBucket, Weather
 from bucketq.testing.storage import BucketContract, StorageContract, check_storage
+from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop, run
 
-__all__ = ["BucketContract", "StorageContract", "check_storage"]
+__all__ = [
+    "BucketContract",
+    "Process",
+    "QueueContract",
+    "SimulatedBucket",
+    "StorageContract",
+    "VirtualClock",
+    "VirtualLoop",
+    "Weather",
+    "check_storage",
+    "run",
+]

@@ -8,7 +8,7 @@ Subclass it and give `open`; run it with pytest and pytest-asyncio:
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -172,15 +172,44 @@ class QueueContract:
             ):
                 with raises(PayloadError):
                     await refused
-            for refused in (
+            anything: Any = [True, 1.5, "high", None, 2**60]
+            wrong_calls: list[Coroutine[Any, Any, Any]] = [
                 q.enqueue(""),
-                q.enqueue("mail", priority=2**60),
-                q.enqueue("mail", max_attempts=0),
+                q.enqueue("\ud800"),
+                *(q.enqueue("mail", priority=wrong) for wrong in anything),
+                *(q.enqueue("mail", max_attempts=wrong) for wrong in [0, *anything]),
+                *(q.enqueue_many("mail", wrong) for wrong in ("abc", b"abc", {"a": 1})),
+                *(q.ack(wrong) for wrong in anything if not isinstance(wrong, str)),
                 q.dequeue(batch_size=0),
-            ):
+            ]
+            for wrong_call in wrong_calls:
                 with raises(ConfigurationError):
-                    await refused
+                    await wrong_call
             assert (await q.read_state()).stats.enqueued_total == 0
+
+    async def test_an_error_is_a_text_or_an_exception(self) -> None:
+        async with self.open() as q:
+            errors: list[tuple[Any, str | None]] = [
+                ("boom", "boom"),
+                (ValueError("bad"), "ValueError: bad"),
+                (None, None),
+            ]
+            for error, kept in errors:
+                await q.enqueue("mail")
+                [job] = await q.dequeue()
+                assert (await q.nack(job, error=error)).error == kept
+                [job] = await q.dequeue()
+                wrong: Any = 404
+                with raises(ConfigurationError):
+                    await q.nack(job, error=wrong)
+                await q.ack(job)
+
+    async def test_deeply_nested_json_comes_back(self) -> None:
+        async with self.open() as q:
+            deep = b"[" * 2000 + b"]" * 2000
+            await q.enqueue("mail", deep)
+            assert [job.payload for job in await q.dequeue()] == [deep]
+            assert (await q.read_state()).stats.in_progress == 1
 
     async def test_enqueue_many_keeps_the_order(self) -> None:
         async with self.open() as q:

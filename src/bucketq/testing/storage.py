@@ -228,23 +228,14 @@ class BucketContract(StorageContract):
         await bucket.objects.create("b", b"new")
         assert await bucket.objects.read("b") == b"new", "a deleted name can be used again"
 
-    async def test_objects_are_listed_in_order(self) -> None:
+    async def test_every_object_is_listed(self) -> None:
         bucket = await self.open_bucket(_new_key())
         assert await _names(bucket) == [], "there are no objects yet"
         names = ["9", "10", "a/2", "a/10", "a/b/c", "B", "é", "日本/語"]
         for name in names:
             await bucket.objects.create(name, name.encode())
         found = await _names(bucket)
-        assert found == sorted(names), f"listed {found}, which is not {sorted(names)}"
-
-    async def test_order_is_by_whole_names(self) -> None:
-        """A folder has no place of its own: "a-b" < "a.b" < "a/b" < "a0"."""
-        bucket = await self.open_bucket(_new_key())
-        names = ["a-b", "a.b", "a/b", "a0"]
-        for name in reversed(names):
-            await bucket.objects.create(name, b"")
-        found = await _names(bucket)
-        assert found == names, f"listed {found}, which is not {names}"
+        assert sorted(found) == sorted(names), f"listed {found}, which is not {sorted(names)}"
 
     async def test_prefix_need_not_end_at_a_slash(self) -> None:
         bucket = await self.open_bucket(_new_key())

@@ -1,0 +1,74 @@
+"""Chronicle: every write that real processes tried, kept, and the ones that landed, found.
+
+A process that is killed cannot tell whether its last write landed, but the queue can: each
+version names the writer of the one before. So each attempt is put down before it is sent, and
+afterwards the chain is followed back from the last version.
+"""
+
+import struct
+import time
+
+from record import Version
+
+from bucketq import QueueState
+from bucketq.codec import decode
+
+_HEAD = struct.Struct("<dq")
+
+
+class Chronicle:
+    """A storage that puts each write down in a log before it sends it."""
+
+    def __init__(self, storage, log):
+        self._storage = storage
+        self._log = open(log, "ab", buffering=0)  # noqa: SIM115 (open as long as the process lives)
+        self.objects = storage.objects
+
+    def close(self):
+        self._log.close()
+
+    async def read(self):
+        return await self._storage.read()
+
+    async def read_if_changed(self, etag):
+        return await self._storage.read_if_changed(etag)
+
+    async def write(self, content, if_match=None):
+        whole = content if isinstance(content, bytes) else b"".join(content)
+        self._log.write(_HEAD.pack(time.monotonic(), len(whole)) + whole)
+        return await self._storage.write(whole, if_match)
+
+
+def read_versions(logs, final):
+    """The versions that landed, first to last, given the last one's content."""
+    attempts = {}
+    for log in logs:
+        for at_s, content in _entries(log):
+            state = decode(content)
+            [(writer, mark)] = [item for item in state.writers.items() if item[1].version == state.version]
+            attempts.setdefault((state.version, writer), {})[mark.number] = Version(at_s, writer, state)
+    state = decode(final)
+    [writer] = [name for name, mark in state.writers.items() if mark.version == state.version]
+    versions = [attempts[state.version, writer][state.writers[writer].number]]
+    while versions[-1].state.version > 1:
+        following = versions[-1]
+        wanted = following.state.version - 1
+        authors = [name for name, mark in following.state.writers.items() if mark.version == wanted]
+        # No such name: it wrote the following version too, and its name moved on with it.
+        author = authors[0] if authors else following.by
+        tries = attempts[wanted, author]
+        number = following.state.writers[author].number if authors else max(tries)
+        versions.append(tries[number])
+    return [Version(0.0, "nobody", QueueState()), *reversed(versions)]
+
+
+def _entries(log):
+    content = log.read_bytes()
+    at = 0
+    while at + _HEAD.size <= len(content):
+        at_s, length = _HEAD.unpack_from(content, at)
+        at += _HEAD.size
+        # A kill may have cut the last one short; then it was never sent.
+        if at + length <= len(content):
+            yield at_s, content[at : at + length]
+        at += length

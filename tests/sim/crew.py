@@ -1,0 +1,60 @@
+"""One real process of the soak: actors on a queue, until it is killed.
+
+    python crew.py FOLDER NAME direct|broker STALE_AFTER_S URL [OPTION=VALUE …]
+
+Calls go to FOLDER/NAME.calls as they begin and end, writes to FOLDER/NAME.writes.
+"""
+
+import asyncio
+import logging
+import pickle
+import random
+import sys
+import time
+from pathlib import Path
+
+from actors import ACTORS, producer, worker
+from chronicle import Chronicle
+from recorded_queue import RecordedQueue
+
+from bucketq import BrokerQueue, DirectQueue, Settings, open_storage
+
+
+class RealWorld:
+    """What the actors see of the world: its dice, its clock, its record."""
+
+    is_stormy = True
+    is_over = False
+
+    def __init__(self, log):
+        self.random = random.Random()
+        self._log = open(log, "ab", buffering=0)  # noqa: SIM115 (open as long as the process lives)
+
+    def now_s(self):
+        return time.monotonic()
+
+    def began(self, call):
+        self._log.write(pickle.dumps(call))
+
+    def ended(self, call):
+        self._log.write(pickle.dumps(call))
+
+
+async def main(folder, name, kind, stale_after_s, url, *options):
+    logging.getLogger("bucketq").setLevel(logging.ERROR)
+    world = RealWorld(Path(folder) / f"{name}.calls")
+    storage = Chronicle(
+        open_storage(url, **dict(option.split("=", 1) for option in options)), Path(folder) / f"{name}.writes"
+    )
+    settings = Settings(stale_after_s=float(stale_after_s), poll_interval_s=0.2, retry_for_s=60)
+    actors = [producer, worker, world.random.choice(ACTORS), world.random.choice(ACTORS)]
+    if kind == "direct":
+        queue = RecordedQueue(DirectQueue(storage, settings), world, name, settings.stale_after_s)
+        await asyncio.gather(*(actor(queue, world) for actor in actors))
+    async with BrokerQueue(storage, settings=settings) as broker:
+        queue = RecordedQueue(broker, world, name, settings.stale_after_s)
+        await asyncio.gather(*(actor(queue, world) for actor in actors))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

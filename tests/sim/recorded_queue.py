@@ -1,0 +1,78 @@
+"""RecordedQueue: a queue that writes down what its callers ask and are told."""
+
+import asyncio
+from contextlib import contextmanager
+from itertools import count
+
+from record import Call
+
+
+class RecordedQueue:
+    """Wraps a queue for the actors of one process.
+
+    The world is told when a call begins and when it ends. A payload names the call that
+    enqueued it, so that a job which appears twice gives itself away.
+    """
+
+    def __init__(self, queue, world, process, stale_after_s):
+        self.stale_after_s = stale_after_s
+        self._queue = queue
+        self._world = world
+        self._process = process
+        self._numbers = count()
+
+    async def enqueue(self, entrypoint, count, priority, max_attempts):
+        with self._call("enqueue", entrypoint, count, priority) as call:
+            payloads = [{"call": call.number, "n": n} for n in range(count)]
+            jobs = await self._queue.enqueue_many(
+                entrypoint, payloads, priority=priority, max_attempts=max_attempts
+            )
+            call.result = [job.id for job in jobs]
+
+    async def dequeue(self, entrypoint, batch_size, wait):
+        with self._call("dequeue", entrypoint, batch_size) as call:
+            jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
+            call.result = [(job.id, job.token) for job in jobs]
+            return jobs
+
+    async def ack(self, job):
+        with self._call("ack", (job.id, job.token)):
+            await self._queue.ack(job)
+
+    async def nack(self, job, error):
+        with self._call("nack", (job.id, job.token)):
+            await self._queue.nack(job, error=error)
+
+    async def heartbeat(self, job):
+        with self._call("heartbeat", (job.id, job.token)):
+            await self._queue.heartbeat(job)
+
+    async def transaction(self, job, follow_up):
+        with self._call("transaction", (job.id, job.token)) as call:
+            async with self._queue.transaction() as t:
+                # First what can always be done: it must not outlive the refusal of the second.
+                added = t.enqueue(follow_up, {"call": call.number, "n": 0})
+                t.ack(job)
+            call.result = [added.id]
+
+    @contextmanager
+    def _call(self, kind, *about):
+        number = f"{self._process}.{next(self._numbers)}"
+        call = Call(number, self._process, kind, about, self._world.now_s())
+        self._world.began(call)
+        try:
+            yield call
+        except asyncio.CancelledError:
+            if not self._world.is_over:
+                call.is_cancelled = True
+            raise
+        except BaseException as error:
+            self._end(call, error)
+            raise
+        else:
+            self._end(call, None)
+
+    def _end(self, call, error):
+        if not self._world.is_over:
+            call.ended_s, call.error = self._world.now_s(), error
+            self._world.ended(call)

@@ -1,0 +1,160 @@
+"""Real processes on one real queue, killed with SIGKILL at random, then checked like a simulation.
+
+make soak                         a minute on a file, a minute on SeaweedFS
+make soak ARGS='--seconds 600'    longer
+"""
+
+import argparse
+import asyncio
+import logging
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from checkers import UNTIMED, check
+from chronicle import Chronicle, read_versions
+from record import Record, ViolationError
+from recorded_queue import RecordedQueue
+from story import tell
+
+from bucketq import BrokerQueue, Settings, open_storage
+
+CREW = Path(__file__).with_name("crew.py")
+STALE_AFTER_S = 2.0
+KINDS = ["broker", "broker", "direct"]
+
+
+class Member:
+    """One place in the crew: whenever its process is killed, another takes over."""
+
+    def __init__(self, folder, name, kind, url, options):
+        self._folder = folder
+        self._name = name
+        self._tail = [kind, str(STALE_AFTER_S), url, *(f"{key}={value}" for key, value in options.items())]
+        self._lives = 0
+        self._process = None
+
+    def start(self):
+        self._lives += 1
+        command = [sys.executable, str(CREW), str(self._folder), f"{self._name}{self._lives}", *self._tail]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE)
+
+    def kill(self):
+        ended_early = self._process.poll() is not None
+        self._process.kill()
+        stderr = self._process.communicate()[1].decode()
+        if ended_early:
+            raise AssertionError(f"{self._name} ended by itself:\n{stderr}")
+
+
+def soak(folder, seconds, url, **options):
+    """Let the crew work and die for some seconds; return the record of it."""
+    crew = [Member(folder, f"{kind}{n}-", kind, url, options) for n, kind in enumerate(KINDS)]
+    for member in crew:
+        member.start()
+    until_s = time.monotonic() + seconds
+    while (left_s := until_s - time.monotonic()) > 0:
+        time.sleep(min(left_s, random.uniform(0.5, 1.5)))
+        member = random.choice(crew)
+        member.kill()
+        member.start()
+    for member in crew:
+        member.kill()
+    record = Record(0, STALE_AFTER_S, 0.0)
+    with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
+        final = asyncio.run(drain(storage, record))
+    for log in sorted(folder.glob("*.calls")):
+        record.calls.update((call.number, call) for call in read_calls(log))
+    record.versions = read_versions(sorted(folder.glob("*.writes")), final)
+    return record
+
+
+class Finisher:
+    """The world of the last worker, which has nothing to fear."""
+
+    is_over = False
+
+    def __init__(self, record):
+        self._record = record
+
+    def now_s(self):
+        return time.monotonic()
+
+    def began(self, call):
+        self._record.calls[call.number] = call
+
+    def ended(self, call):
+        pass
+
+
+async def drain(storage, record):
+    """Finish what is left; return the content of the queue after that."""
+    settings = Settings(stale_after_s=STALE_AFTER_S, poll_interval_s=0.2, retry_for_s=60)
+    async with BrokerQueue(storage, settings=settings) as q:
+        recorded = RecordedQueue(q, Finisher(record), "finisher", STALE_AFTER_S)
+        while not record.is_drained:
+            jobs = await recorded.dequeue(None, batch_size=100, wait=1)
+            await asyncio.gather(*(recorded.ack(job) for job in jobs))
+            stats = (await q.read_state()).stats
+            record.is_drained = stats.queued + stats.in_progress == 0
+    return (await storage.read())[0]
+
+
+def read_calls(log):
+    """The calls of one process; the end of one replaces its beginning."""
+    with log.open("rb") as lines:
+        while True:
+            try:
+                yield pickle.load(lines)
+            except (EOFError, pickle.UnpicklingError):
+                return
+
+
+def judge(record):
+    """The story of what went wrong, or None."""
+    try:
+        check(record, UNTIMED)
+    except ViolationError as violation:
+        return tell(record, violation)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60, help="how long, on each storage")
+    seconds = parser.parse_args().seconds
+    logging.getLogger("bucketq").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as name, seaweedfs(make_folder(name, "server")) as server:
+        places = {
+            "a file": (f"file://{make_folder(name, 'queue')}/queue.json", {}),
+            "SeaweedFS": (
+                f"s3://{BUCKET}/soak.json",
+                {**server.options, "endpoint_url": server.endpoint_url},
+            ),
+        }
+        for place, (url, options) in places.items():
+            print(f"{seconds:g} s on {place}: processes work and are killed", flush=True)
+            record = soak(make_folder(name, place), seconds, url, **options)
+            if story := judge(record):
+                print(story)
+                return 1
+            print(f"  {len(record.calls)} calls, {len(record.versions) - 1} commits: every promise was kept")
+    return 0
+
+
+def make_folder(*parts):
+    folder = Path(*parts)
+    folder.mkdir()
+    return folder
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.contract.servers import BUCKET, seaweedfs
+
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The soak, in short: real processes under SIGKILL on a file and on SeaweedFS."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from soak import judge, soak
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.contract.servers import BUCKET, seaweedfs
+
+SECONDS = 8
+
+
+def test_processes_on_a_file_under_kills(tmp_path):
+    keep_promises(soak(tmp_path, SECONDS, f"file://{tmp_path}/queue.json"))
+
+
+def test_processes_on_seaweedfs_under_kills(tmp_path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with seaweedfs(folder) as server:
+        options = {**server.options, "endpoint_url": server.endpoint_url}
+        keep_promises(soak(tmp_path, SECONDS, f"s3://{BUCKET}/queue.json", **options))
+
+
+def keep_promises(record):
+    assert len(record.versions) > 50, "the crew did work"
+    if story := judge(record):
+        pytest.fail(story, pytrace=False)
