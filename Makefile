@@ -19,7 +19,7 @@ CODE = $(wildcard src tests bench examples)
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo bench lock clean
+.PHONY: help setup test lint format demo bench sim soak lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,6 +46,12 @@ demo: $(RUNTIME) ## Watch a queue at work
 
 bench: $(DEV) $(SERVERS) ## Measure. Options: make bench ARGS='--help'
 	@$(PY) -m bench $(ARGS)
+
+sim: $(DEV) ## Search for a seed that breaks a promise. Again: make sim SEED=123
+	@$(PY) tests/sim $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+soak: $(DEV) $(SERVERS) ## Kill real processes at work, on a file and on SeaweedFS
+	@$(PY) tests/sim/soak.py $(ARGS)
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
 	$(COMPILE) pyproject.toml requirements.in --extra cli --output-file requirements.lock

@@ -78,6 +78,7 @@ class _FormatOnly(msgspec.Struct):
 _decode_document = msgspec.json.Decoder(_Document).decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StateEncoder:
@@ -154,7 +155,7 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
     """
     try:
         document = _decode_document(content)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         _refuse_newer_format(content, name)
         raise _corrupt(content, name, str(error)) from error
     if document.format > FORMAT:
@@ -272,7 +273,7 @@ def _nests_deeply(payload: bytes) -> bool:
 def _refuse_newer_format(content: bytes, name: str) -> None:
     try:
         found = msgspec.json.decode(content, type=_FormatOnly).format
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNREADABLE:
         return
     if isinstance(found, int) and found > FORMAT:
         raise NewerFormatError(

@@ -162,7 +162,7 @@ class Committer:
             speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
             for job in silent:
                 if job.id not in speaking:
-                    log.warning("the worker of job %s has been silent for too long", job.id)
+                    log.info("the worker of job %s has been silent for too long", job.id)
                     state.requeue_stale(Claim.of(job))
 
     async def _write(self, patience: "_Patience") -> bool:

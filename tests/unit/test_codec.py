@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketq import CorruptStateError, Job, JobStatus, NewerFormatError, QueueState
@@ -156,3 +156,46 @@ def test_a_newer_format_is_refused_as_such_whatever_it_holds():
 def test_no_truncation_is_taken_for_a_queue(cut):
     with pytest.raises(CorruptStateError):
         decode(GOOD[:cut])
+
+
+@settings(max_examples=1000)
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(GOOD)), st.integers(0, 30), st.binary(max_size=12)), max_size=4
+    )
+)
+def test_any_damage_is_either_harmless_or_called_corrupt(edits):
+    check_decodes_or_refuses(damage(edits))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=500)
+@given(field=st.sampled_from(sorted(json.loads(GOOD))), job_field=st.none() | st.text(), value=VALUES)
+def test_any_wrong_field_is_either_harmless_or_called_corrupt(field, job_field, value):
+    document = json.loads(GOOD)
+    document[field] = value
+    if job_field is not None:
+        document["jobs"] = [{**json.loads(GOOD)["jobs"][0], job_field: value}]
+    check_decodes_or_refuses(json.dumps(document).encode())
+
+
+def damage(edits):
+    content = GOOD
+    for at, length, inserted in edits:
+        content = content[:at] + inserted + content[at + length :]
+    return content
+
+
+def check_decodes_or_refuses(content):
+    try:
+        state = decode(content)
+    except CorruptStateError:
+        return
+    assert state.is_conserved()
+    assert decode(encode(state)).jobs == state.jobs

@@ -58,7 +58,7 @@ Summary
 The whole queue is one readable file. The dead job is still in it:
   cat {story.path}
 To watch the file change while the queue works, name it and look at it meanwhile:
-  python -m bucketq.demo --file queue.json""")
+  make demo ARGS='--file queue.json'""")
 
 
 def _choose_display() -> Display:
