@@ -11,60 +11,36 @@ to the byte; any other is base64 under `payload`. Files of jqueue, which have ne
 """
 
 import re
-from datetime import datetime
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw
-from msgspec.structs import replace
+from msgspec import Raw
+from msgspec.structs import astuple, replace
 
 from bucketq.errors import CorruptStateError, NewerFormatError
-from bucketq.job import Job, JobStatus
+from bucketq.job import Count, Job, JobStatus
 from bucketq.state import Mark, QueueState
 
 FORMAT = 1
 
-# Left out of the file: msgspec omits a default only if it is the very same object.
-_NO_JSON = Raw()
 _JOBS_PER_BLOCK = 64
 _DEPTH_MAX = 64
-_Count = Annotated[int, Meta(ge=0)]
 
 
 class _StoredJob(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    gc=False,
-    rename={"sequence": "seq"},
+    Job, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"json_payload": "json"}, gc=False
 ):
-    id: Annotated[str, Meta(min_length=1)]
-    entrypoint: str
-    status: JobStatus = JobStatus.QUEUED
-    priority: int = 0
-    created_at: datetime
-    heartbeat_at: datetime | None = None
-    sequence: _Count = 0
-    attempts: _Count = 0
-    max_attempts: _Count = 3
-    claimed_at: datetime | None = None
-    token: str | None = None
-    error: str | None = None
-    payload: bytes = b""
-    json: Raw = _NO_JSON
+    json_payload: Raw = Raw()
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    format: _Count = 0
-    version: _Count
-    sequence: _Count = 0
-    enqueued_total: _Count = 0
-    completed_total: _Count = 0
-    dead_total: _Count = 0
+    format: Count = 0
+    version: Count
+    sequence: Count = 0
+    enqueued_total: Count = 0
+    completed_total: Count = 0
+    dead_total: Count = 0
     writers: dict[str, Mark] = {}
-    forgotten_version: _Count = 0
+    forgotten_version: Count = 0
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,43 +183,15 @@ def _from_jqueue(document: _Document) -> QueueState:
 
 
 def _job(stored: _StoredJob) -> Job:
-    return Job(
-        id=stored.id,
-        entrypoint=stored.entrypoint,
-        payload=bytes(stored.json) or stored.payload,
-        status=stored.status,
-        priority=stored.priority,
-        created_at=stored.created_at,
-        heartbeat_at=stored.heartbeat_at,
-        sequence=stored.sequence,
-        attempts=stored.attempts,
-        max_attempts=stored.max_attempts,
-        claimed_at=stored.claimed_at,
-        token=stored.token,
-        error=stored.error,
-    )
+    fields = dict(zip(Job.__struct_fields__, astuple(stored), strict=False))
+    fields["payload"] = bytes(stored.json_payload) or stored.payload
+    return Job(**fields)
 
 
 def _encode_job(job: Job) -> bytes:
-    readable = _is_json_line(job.payload)
-    return _encode(
-        _StoredJob(
-            id=job.id,
-            entrypoint=job.entrypoint,
-            status=job.status,
-            priority=job.priority,
-            created_at=job.created_at,
-            heartbeat_at=job.heartbeat_at,
-            sequence=job.sequence,
-            attempts=job.attempts,
-            max_attempts=job.max_attempts,
-            claimed_at=job.claimed_at,
-            token=job.token,
-            error=job.error,
-            payload=b"" if readable else job.payload,
-            json=Raw(job.payload) if readable else _NO_JSON,
-        )
-    )
+    if not _is_json_line(job.payload):
+        return _encode(job)
+    return b'%b,"json":%b}' % (_encode(replace(job, payload=b""))[:-1], job.payload)
 
 
 def _is_json_line(payload: bytes) -> bool:

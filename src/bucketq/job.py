@@ -2,11 +2,14 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from bucketq.errors import ConfigurationError, PayloadError
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 class JobStatus(StrEnum):
@@ -17,10 +20,12 @@ class JobStatus(StrEnum):
     DEAD = "dead"
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Job(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"sequence": "seq"}, gc=False
+):
     """A unit of work. A change makes a new one; what you hold never changes under you."""
 
-    id: str
+    id: Annotated[str, Meta(min_length=1)]
     entrypoint: str
     payload: bytes = b""
     status: JobStatus = JobStatus.QUEUED
@@ -28,9 +33,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     created_at: datetime
     heartbeat_at: datetime | None = None
     # The place in line within a priority, given by the commit that enqueued the job.
-    sequence: int = 0
-    attempts: int = 0
-    max_attempts: int = 3
+    sequence: Count = 0
+    attempts: Count = 0
+    max_attempts: Count = 3
     claimed_at: datetime | None = None
     token: str | None = None
     error: str | None = None

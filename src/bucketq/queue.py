@@ -116,12 +116,11 @@ class Queue(ABC):
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
-        until_s = self._clock.monotonic_s() + (wait or 0)
+        until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now())
             jobs: list[Job] = await self._submit(operation, if_abandoned=_release)
-            remaining_s = until_s - self._clock.monotonic_s()
-            if jobs or remaining_s <= 0:
+            if jobs or until_s is None or (remaining_s := until_s - self._clock.monotonic_s()) <= 0:
                 return jobs
             await self._wait_ready(entrypoint, remaining_s)
 
