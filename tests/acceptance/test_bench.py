@@ -1,0 +1,82 @@
+"""The benchmark runs, reports every workload, and its request counts are exact.
+
+Its speeds are not looked at: a test that depends on how busy the machine is would fail
+for no reason of ours.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WORKLOADS = {
+    "memory": [
+        "enqueue, 1 caller",
+        "enqueue, 10 callers",
+        "enqueue, 50 callers",
+        "dequeue+ack, 1 caller",
+        "mixed, 50 callers",
+    ],
+    "waiting": ["enqueue, 1 caller", "dequeue+ack, 1 caller"],
+}
+WORKLOADS["file"] = WORKLOADS["one-file"] = WORKLOADS["memory"]
+
+Run = tuple[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("bench")
+    figures = folder / "figures.json"
+    done = _bench("--quick", "--json", str(figures), "--folder", str(folder))
+    return done.stdout, json.loads(figures.read_text())
+
+
+def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_every_workload_is_reported(quick_run: Run) -> None:
+    printed, figures = quick_run
+    for part, names in WORKLOADS.items():
+        assert [figure["aim"]["workload"]["name"] for figure in figures[part]] == names
+        assert all(figure["bucketq_per_s"] > 0 for figure in figures[part])
+        assert all(name in printed for name in names)
+
+
+def test_a_file_workload_is_reported_beside_the_floor(quick_run: Run) -> None:
+    _, figures = quick_run
+    assert all(figure["floor_per_s"] > 0 for figure in figures["file"] + figures["one-file"])
+    assert all(took_s > 0 for took_s in figures["floor_s_by_bytes"].values())
+
+
+def test_the_bound_is_reported(quick_run: Run) -> None:
+    _, figures = quick_run
+    assert [one["callers"] for one in figures["bound"]] == [10, 100, 1000]
+    assert all(one["share"] > 0 for one in figures["bound"])
+
+
+def test_a_commit_is_one_request_and_none_is_made_in_vain(quick_run: Run) -> None:
+    _, figures = quick_run
+    found = {one["name"]: (one["commits"], *one["found"].values()) for one in figures["requests"]}
+    assert found == {
+        # commits, writes, reads, conditional reads
+        "enqueue, 10 callers": (5, 5, 0, 0),
+        "dequeue+ack, 1 caller": (100, 100, 0, 0),
+        "mixed, 10 callers": (10, 10, 0, 0),
+        "dequeue, empty queue, sole writer": (0, 0, 0, 0),
+        "dequeue, empty queue": (0, 0, 0, 1),
+    }
+
+
+def test_a_profile_names_the_functions(tmp_path: Path) -> None:
+    done = _bench("--profile", "memory/enqueue-50", "--folder", str(tmp_path))
+    assert "codec.py" in done.stdout
