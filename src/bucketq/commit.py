@@ -19,7 +19,7 @@ be under way, so only the same bytes are sent again: whichever lands, it says th
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from bucketq.clock import Clock
@@ -143,7 +143,7 @@ class Committer:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
-        self._requeue_silent(state, [*(pending.operation for pending in batch), *riders.values()])
+        self._requeue_silent(state, batch, riders)
         answers: Answers = []
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
@@ -155,10 +155,13 @@ class Committer:
             _outcome(state, beat)
         return answers, True
 
-    def _requeue_silent(self, state: QueueState, operations: Sequence[Operation]) -> None:
+    def _requeue_silent(
+        self, state: QueueState, batch: list[Pending], riders: Mapping[str, Heartbeat]
+    ) -> None:
         silent = self._watch.stale(state, self._clock.monotonic_s())
         if silent:
             # A process that stood still may hear its own workers only now.
+            operations = [*(pending.operation for pending in batch), *riders.values()]
             speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
             for job in silent:
                 if job.id not in speaking:
