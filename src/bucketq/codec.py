@@ -208,11 +208,12 @@ def _is_json_line(payload: bytes) -> bool:
 
 
 def _nests_deeply(payload: bytes) -> bool:
-    # A reader's stack must bear it, whoever the reader is. Brackets in strings count too: no harm.
+    # A reader's stack must bear it, whoever the reader is.
     if payload.count(b"[") + payload.count(b"{") <= _DEPTH_MAX:
         return False
     depth = deepest = 0
-    for bracket in re.findall(rb"[\[\]{}]", payload):
+    without_strings = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", payload)
+    for bracket in re.findall(rb"[\[\]{}]", without_strings):
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
     return deepest > _DEPTH_MAX

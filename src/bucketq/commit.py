@@ -77,6 +77,7 @@ class Committer:
         self.pace = Pace(settings.commit_interval_s)
         # As this process last saw it; None when it has to be read before the next commit.
         self.state: QueueState | None = None
+        self.is_busy = False
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
@@ -93,9 +94,12 @@ class Committer:
     async def commit(self, batch: list[Pending]) -> list[Operation]:
         """Answer every operation of the batch; return what abandoned ones leave to be done."""
         self._number += 1
+        riders, self._riders = self._riders, {}
+        self.is_busy = True
         try:
-            answers = await self._settle(batch)
+            answers = await self._settle(batch, riders)
         except Exception as error:
+            self._riders = riders | self._riders
             # Whatever the cache holds of this batch must not outlive its failure.
             self.state = None
             answers = [(pending, error) for pending in batch]
@@ -105,25 +109,32 @@ class Committer:
                 if pending.answer is not None:
                     pending.answer.cancel()
             raise
+        finally:
+            self.is_busy = False
         return [left for left in map(_answer, answers) if left is not None]
 
-    def ride(self, beat: Heartbeat) -> bool:
-        """Let a heartbeat ride along with the next write, if there is time for that.
+    def ride(self, beat: Heartbeat) -> float:
+        """Let a heartbeat ride along with the next write; return how long it may wait for one.
 
-        There is while the last beat is younger than a third of the stale timeout.
+        It may until the last stored beat is a third of the stale timeout old. 0 means that
+        it may not wait, and was not taken along.
         """
         job = self.state.find(beat.claim.job_id) if self.state else None
         if job is None or beat.claim.token not in (None, job.token):
-            return False
+            return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
         if age_s is None or age_s >= self._settings.stale_after_s / 3:
-            return False
+            return 0.0
         self._riders[job.id] = beat
-        return True
+        return self._settings.stale_after_s / 3 - age_s
 
-    async def _settle(self, batch: list[Pending]) -> Answers:
-        patience = _Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
+    def take_riders(self) -> list[Heartbeat]:
+        """The heartbeats that still wait for a write, to be written now."""
         riders, self._riders = self._riders, {}
+        return list(riders.values())
+
+    async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
+        patience = _Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
         if self.state is None:
             await self._look(patience)
@@ -162,9 +173,9 @@ class Committer:
         if silent:
             # A process that stood still may hear its own workers only now.
             operations = [*(pending.operation for pending in batch), *riders.values()]
-            speaking = {claim.job_id for operation in operations for claim in claims_of(operation)}
+            speaking = {claim for operation in operations for claim in claims_of(operation)}
             for job in silent:
-                if job.id not in speaking:
+                if not speaking & {Claim(job.id), Claim.of(job)}:
                     log.info("the worker of job %s has been silent for too long", job.id)
                     state.requeue_stale(Claim.of(job))
 
@@ -182,11 +193,13 @@ class Committer:
             try:
                 self._etag = await self._put(pieces)
             except UnusableStorageError as error:
-                raise (_unknown(unanswered) if unanswered else error) from error
+                if unanswered:
+                    raise _unknown(unanswered) from error
+                raise
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)
-                await patience.pause()
+                await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
                     return self._is_in_what_was_found(version, error, patience)
                 if patience.is_exhausted():
@@ -220,15 +233,19 @@ class Committer:
         while True:
             try:
                 found = await self._fetch()
-            except (StorageError, OSError) as error:
-                self._note(error, patience)
-                if isinstance(error, UnusableStorageError) or patience.is_exhausted():
-                    raise (_unknown(unanswered) if unanswered else error) from error
-                await patience.pause()
-            else:
                 if found is not None:
                     self._adopt(*found)
                 return found is not None
+            except Exception as error:
+                is_passing = isinstance(error, StorageError | OSError)
+                if is_passing and not isinstance(error, UnusableStorageError):
+                    self._note(error, patience)
+                    if not patience.is_exhausted():
+                        await patience.pause()
+                        continue
+                if unanswered:
+                    raise _unknown(unanswered) from error
+                raise
 
     async def _fetch(self) -> tuple[bytes, str | None] | None:
         if self.state is None:
@@ -249,7 +266,7 @@ class Committer:
     def _note(self, error: Exception, patience: "_Patience") -> None:
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
-        if not isinstance(error, CASConflictError | UnusableStorageError):
+        if not isinstance(error, CASConflictError):
             # Once for a batch is enough to be seen.
             level = logging.DEBUG if patience.attempts else logging.WARNING
             log.log(
@@ -270,10 +287,10 @@ class _Patience:
     def is_exhausted(self) -> bool:
         return self._clock.monotonic_s() >= self._until_s
 
-    async def pause(self) -> None:
+    async def pause(self, at_least_s: float = 0.0) -> None:
         delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
         self.attempts += 1
-        await asyncio.sleep(delay_s)
+        await asyncio.sleep(max(delay_s, at_least_s))
 
 
 def _outcome(state: QueueState, operation: Operation) -> object:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bucketq.commit import Committer, IfAbandoned, Pending
 from bucketq.errors import QueueClosedError
-from bucketq.operation import Operation, Refresh
+from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.state import QueueState
 
 
@@ -30,6 +30,7 @@ class GroupCommit:
         self._last_commit_s = float("-inf")
         self._waiters: dict[asyncio.Future[None], str | None] = {}
         self._poller: asyncio.Task[None] | None = None
+        self._departure: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="bucketq group commit")
 
@@ -43,6 +44,17 @@ class GroupCommit:
         self._gathered.append(Pending(operation, answer, if_abandoned))
         self._unpark()
         return answer
+
+    def ride(self, beat: Heartbeat) -> bool:
+        """Let a heartbeat ride along with a later write, if it may wait; one comes in time."""
+        may_wait_s = self._committer.ride(beat)
+        if may_wait_s and (
+            self._departure is None or self._departure.when() > self._loop.time() + may_wait_s
+        ):
+            if self._departure is not None:
+                self._departure.cancel()
+            self._departure = self._loop.call_later(may_wait_s, self._write_riders)
+        return may_wait_s > 0
 
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
@@ -68,8 +80,16 @@ class GroupCommit:
         self._closing = True
         for waiter in self._waiters:
             _wake(waiter)
+        self._write_riders()
         self._unpark()
         await asyncio.shield(self._task)
+
+    def _write_riders(self) -> None:
+        if self._departure is not None:
+            self._departure.cancel()
+            self._departure = None
+        self._gathered += [Pending(beat, None) for beat in self._committer.take_riders()]
+        self._unpark()
 
     def _unpark(self) -> None:
         if self._parked is not None:

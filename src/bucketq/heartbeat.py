@@ -51,10 +51,13 @@ class HeartbeatManager:
         self._on_lost = on_lost
         self._lost: JobNotFoundError | None = None
         self._worker: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._beating: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._worker = asyncio.current_task()
+        assert self._worker is not None
+        self._cancelling = self._worker.cancelling()
         self._beating = asyncio.create_task(self._beat(), name="bucketq heartbeat")
         return self
 
@@ -69,8 +72,9 @@ class HeartbeatManager:
         self._beating.cancel()
         await asyncio.wait([self._beating])
         if self._lost is not None and self._on_lost is None:
-            self._worker.uncancel()
-            if exc_type is asyncio.CancelledError:
+            # Somebody else may have cancelled the worker too: theirs goes first.
+            is_ours_alone = self._worker.uncancel() <= self._cancelling
+            if is_ours_alone and exc_type is asyncio.CancelledError:
                 raise self._lost from None
 
     async def _beat(self) -> None:
@@ -88,6 +92,9 @@ class HeartbeatManager:
         assert self._worker is not None
         self._lost = lost
         if self._on_lost is not None:
-            self._on_lost(lost)
+            try:
+                self._on_lost(lost)
+            except Exception:
+                log.exception("on_lost itself failed")
         else:
             self._worker.cancel()

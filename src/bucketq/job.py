@@ -10,6 +10,7 @@ from msgspec import Meta
 from bucketq.errors import ConfigurationError, PayloadError
 
 Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class JobStatus(StrEnum):
@@ -30,13 +31,13 @@ class Job(
     payload: bytes = b""
     status: JobStatus = JobStatus.QUEUED
     priority: int = 0
-    created_at: datetime
-    heartbeat_at: datetime | None = None
+    created_at: Moment
+    heartbeat_at: Moment | None = None
     # The place in line within a priority, given by the commit that enqueued the job.
     sequence: Count = 0
     attempts: Count = 0
     max_attempts: Count = 3
-    claimed_at: datetime | None = None
+    claimed_at: Moment | None = None
     token: str | None = None
     error: str | None = None
 

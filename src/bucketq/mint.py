@@ -12,8 +12,13 @@ os.register_at_fork(after_in_child=_of_this_process.seed)
 class Mint:
     """Makes job ids (UUIDv7: they sort by time), claim tokens and writer ids."""
 
-    def __init__(self, source: random.Random = _of_this_process) -> None:
-        self._random = source
+    def __init__(self, source: random.Random | None = None) -> None:
+        self._source = source
+
+    @property
+    def _random(self) -> random.Random:
+        # Looked up, not kept: a copy of the generator, say by pickle, would mint the same ids.
+        return self._source or _of_this_process
 
     def job_id(self, now: datetime) -> str:
         """A new UUIDv7."""

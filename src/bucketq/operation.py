@@ -15,14 +15,14 @@ from bucketq.job import Claim, Job
 from bucketq.state import QueueState
 
 
-class Refresh(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Refresh(msgspec.Struct, frozen=True, gc=False):
     """Do nothing, on a state that is known to be current."""
 
     def __call__(self, state: QueueState) -> None:
         return None
 
 
-class Enqueue(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Enqueue(msgspec.Struct, frozen=True, gc=False):
     """Add jobs, in this order."""
 
     jobs: tuple[Job, ...]
@@ -31,7 +31,7 @@ class Enqueue(msgspec.Struct, frozen=True, tag=True, gc=False):
         return [state.enqueue(job) for job in self.jobs]
 
 
-class Dequeue(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Dequeue(msgspec.Struct, frozen=True, gc=False):
     """Claim up to `batch_size` waiting jobs."""
 
     entrypoint: str | None
@@ -49,7 +49,7 @@ class Dequeue(msgspec.Struct, frozen=True, tag=True, gc=False):
         return claimed
 
 
-class Ack(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Ack(msgspec.Struct, frozen=True, gc=False):
     """Finish one job."""
 
     claim: Claim
@@ -58,7 +58,7 @@ class Ack(msgspec.Struct, frozen=True, tag=True, gc=False):
         state.ack(self.claim)
 
 
-class AckMany(msgspec.Struct, frozen=True, tag=True, gc=False):
+class AckMany(msgspec.Struct, frozen=True, gc=False):
     """Finish every job whose claim still holds; answer with an error for each other one."""
 
     claims: tuple[Claim, ...]
@@ -73,7 +73,7 @@ class AckMany(msgspec.Struct, frozen=True, tag=True, gc=False):
         return refused
 
 
-class Nack(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Nack(msgspec.Struct, frozen=True, gc=False):
     """Give one job back."""
 
     claim: Claim
@@ -83,7 +83,7 @@ class Nack(msgspec.Struct, frozen=True, tag=True, gc=False):
         return state.nack(self.claim, self.error)
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """Say that the worker of one job lives."""
 
     claim: Claim
@@ -93,7 +93,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True, gc=False):
         state.heartbeat(self.claim, self.now)
 
 
-class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """Undo claims that never reached a worker."""
 
     claims: tuple[Claim, ...]
@@ -103,7 +103,7 @@ class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
             state.release(claim)
 
 
-class RequeueSilent(msgspec.Struct, frozen=True, tag=True, gc=False):
+class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
     """Take jobs from the workers whose last heartbeat is older than a time."""
 
     before: datetime
@@ -119,7 +119,7 @@ class RequeueSilent(msgspec.Struct, frozen=True, tag=True, gc=False):
         return len(silent)
 
 
-class Transact(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Transact(msgspec.Struct, frozen=True, gc=False):
     """Several operations that land together, or none of them."""
 
     operations: "tuple[Operation, ...]"

@@ -6,6 +6,7 @@ lets all its callers share the next write.
 """
 
 import asyncio
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -274,9 +275,13 @@ class DirectQueue(Queue):
 
     def _writer(self, loop: asyncio.AbstractEventLoop) -> tuple[Committer, asyncio.Lock]:
         mine = self._of_this_thread
-        if getattr(mine, "loop", None) is not loop:
-            # Anew for each event loop: one that was stopped may have left a commit half done.
-            mine.loop, mine.committer, mine.turn = loop, self._new_committer(), asyncio.Lock()
+        place = loop, os.getpid()
+        if getattr(mine, "place", None) != place:
+            last = getattr(mine, "place", None)
+            # Not the writer of before a fork, nor one that a stopped loop left in the middle.
+            if last is None or last[1] != place[1] or mine.committer.is_busy:
+                mine.committer = self._new_committer()
+            mine.place, mine.turn = place, asyncio.Lock()
         return mine.committer, mine.turn
 
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
@@ -307,12 +312,13 @@ class BrokerQueue(Queue):
         if stale_timeout is not None:
             settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
         super().__init__(storage, settings, clock, mint)
-        self._committer = self._new_committer()
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
             raise QueueClosedError("this queue is open already")
-        self._group = GroupCommit(self._committer, self.settings.poll_interval_s)
+        # A writer of its own each time: two that share a name take each other's commits for
+        # their own, be it a fork or a queue that is opened again while it is still closing.
+        self._group = GroupCommit(self._new_committer(), self.settings.poll_interval_s)
         return self
 
     async def __aexit__(
@@ -327,8 +333,7 @@ class BrokerQueue(Queue):
 
     async def heartbeat(self, job: Job | str) -> None:
         beat = Heartbeat(Claim.of(job), self._clock.now())
-        self._opened()
-        if not self._committer.ride(beat):
+        if not self._opened().ride(beat):
             await self._submit(beat)
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.errors import ClaimLostError, JobNotFoundError
+from bucketq.errors import ClaimLostError, ConfigurationError, JobNotFoundError
 from bucketq.job import Claim, Job, JobStatus
 
 T = TypeVar("T")
@@ -139,6 +139,8 @@ class QueueState:
 
     def enqueue(self, job: Job) -> Job:
         """Put a new job at the end of its priority's line."""
+        if job.id in self._jobs:
+            raise ConfigurationError(f"job {job.id} is in the queue already")
         self.sequence += 1
         job = replace(job, sequence=self.sequence)
         self._put(job)
@@ -296,9 +298,8 @@ class QueueState:
             heap = [(job.priority, job.sequence, job.id) for job in self.queued_jobs(entrypoint)]
             self._ready[entrypoint] = heap
         while heap:
-            _, sequence, job_id = heap[0]
-            job = self._jobs.get(job_id)
-            if job is not None and job.status is JobStatus.QUEUED and job.sequence == sequence:
+            job = self._jobs.get(heap[0][2])
+            if job is not None and job.status is JobStatus.QUEUED:
                 return job
             heapq.heappop(heap)
         return None

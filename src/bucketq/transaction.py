@@ -42,6 +42,8 @@ class Transaction:
         self._add(Nack(Claim.of(job), error_text(error)))
 
     async def __aenter__(self) -> Self:
+        if self._operations:
+            raise QueueClosedError("the transaction is over; begin another one")
         self._open = True
         return self
 

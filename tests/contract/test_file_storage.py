@@ -299,3 +299,30 @@ async def test_names_that_lead_elsewhere_are_refused(path: Path, name: str) -> N
     for request in (objects.read(name), objects.create(name, b""), objects.delete(name)):
         with pytest.raises(StorageError, match="is no object name"):
             await request
+
+
+async def test_a_long_listing_is_complete(tmp_path: Path) -> None:
+    objects = LocalFileSystemStorage(tmp_path / "queue.json").objects
+    folder = tmp_path / "queue" / "many"
+    folder.mkdir(parents=True)
+    for number in range(2500):
+        (folder / f"{number:04}").touch()
+    assert [info.name async for info in objects.list()] == [f"many/{number:04}" for number in range(2500)]
+
+
+async def test_a_folder_that_cannot_be_flushed_is_found_out_before_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileSystemStorage(tmp_path / "queue.json")
+    etag = await storage.write(b"old")
+    open_file = os.open
+
+    def refuse_folder(path: str, *args: int) -> int:
+        if Path(path) == tmp_path:
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, *args)
+
+    monkeypatch.setattr(os, "open", refuse_folder)
+    with pytest.raises(AccessDeniedError):
+        await storage.write(b"new", etag)
+    assert (await storage.read())[0] == b"old"

@@ -4,7 +4,7 @@ import asyncio
 import os
 import traceback
 
-from bucketq import DirectQueue, LocalFileSystemStorage
+from bucketq import BrokerQueue, DirectQueue, LocalFileSystemStorage
 from bucketq.mint import Mint
 
 
@@ -32,7 +32,26 @@ def test_parent_and_child_do_not_take_each_others_commits_for_their_own(tmp_path
     asyncio.run(enqueue("parent"))
     state = asyncio.run(queue.read_state())
     assert [job.entrypoint for job in state.jobs] == ["before", "child", "parent"]
-    assert len(state.writers) == 3, "each under its own name"
+    assert len(state.writers) == 2, "each under its own name"
+
+
+def test_a_broker_queue_made_before_a_fork_is_a_writer_of_its_own_in_each_child(tmp_path):
+    queue = BrokerQueue(LocalFileSystemStorage(tmp_path / "queue.json"))
+
+    async def enqueue():
+        async with queue as q:
+            for number in range(20):
+                await q.enqueue("mail", number)
+
+    child = os.fork()
+    if child == 0:
+        asyncio.run(enqueue())
+        os._exit(0)
+    asyncio.run(enqueue())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    state = asyncio.run(queue.read_state())
+    assert state.stats.enqueued_total == 40
+    assert len(state.writers) == 2
 
 
 def test_a_fork_mints_its_own_ids(tmp_path):

@@ -15,6 +15,7 @@ from bucketq import (
     InMemoryStorage,
     QueueClosedError,
     Settings,
+    StorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, run
 
@@ -159,7 +160,7 @@ def test_a_slow_down_widens_the_interval_for_a_while():
         async with broker(storage) as q:
             storage.faults.extend(["slow down"] * 4)
             await q.enqueue("mail")
-            pace = q._committer.pace
+            pace = q._group._committer.pace
             assert pace.interval_s > 0.5
             for _ in range(60):
                 await q.enqueue("mail")
@@ -315,6 +316,66 @@ def test_a_wrong_clock_takes_no_job_from_a_healthy_worker(skew):
                 await worker.heartbeat(job)
                 assert await rival.dequeue() == []
             await worker.ack(job)
+
+    run(main())
+
+
+def test_a_queue_opened_again_while_it_closes_is_a_writer_of_its_own():
+    async def main():
+        storage = FaultyStorage()
+        storage.latency_s = 1
+        q = broker(storage)
+
+        async def session(name):
+            async with q:
+                return await q.enqueue(name)
+
+        first = asyncio.create_task(q.__aenter__())
+        await first
+        leaving = asyncio.create_task(q.enqueue("first"))
+        await asyncio.sleep(1.5)
+        closing = asyncio.create_task(q.__aexit__(None, None, None))
+        await asyncio.sleep(0.1)
+        await session("second")
+        await asyncio.gather(leaving, closing)
+        state = await q.read_state()
+        assert {job.entrypoint for job in state.jobs} == {"first", "second"}
+
+    run(main())
+
+
+def test_a_beat_that_rode_is_stored_in_time_even_if_nobody_writes():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=300) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            await asyncio.sleep(70)
+            await q.heartbeat(job)
+            await asyncio.sleep(31)
+            [stored] = (await q.read_state()).in_progress_jobs()
+            assert stored.heartbeat_at > job.heartbeat_at
+            [again] = await q.dequeue(wait=1000)
+            assert again.id == job.id, "a worker that beats once and dies is noticed"
+            assert 400 <= asyncio.get_running_loop().time() < 405
+
+    run(main())
+
+
+def test_a_beat_that_rode_is_not_lost_when_the_queue_closes_or_a_commit_fails():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=300, retry_for_s=1) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            await asyncio.sleep(10)
+            await q.heartbeat(job)
+            storage.is_down = True
+            with pytest.raises(StorageError):
+                await q.enqueue("mail")
+            storage.is_down = False
+        [stored] = (await DirectQueue(storage).read_state()).in_progress_jobs()
+        assert stored.heartbeat_at > job.heartbeat_at
 
     run(main())
 

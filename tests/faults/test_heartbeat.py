@@ -90,6 +90,35 @@ def test_someone_elses_cancel_stays_a_cancel():
     run(main())
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_cancel_that_comes_with_a_lost_claim_is_not_swallowed(late):
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+
+            async def work():
+                async with HeartbeatManager(q, job, interval=SECOND):
+                    try:
+                        await asyncio.sleep(1000)
+                    finally:
+                        if late:
+                            await asyncio.sleep(5)
+
+            working = asyncio.create_task(work())
+            await asyncio.sleep(0.5)
+            await q.ack(job)
+            await asyncio.sleep(0.6 if late else 0.5)
+            if not late:
+                while not working.cancelling():
+                    await asyncio.sleep(0)
+            working.cancel()
+            await asyncio.wait([working])
+            assert working.cancelled()
+
+    run(main())
+
+
 def test_an_error_of_the_work_passes_through():
     async def main():
         async with broker(FaultyStorage()) as q:
@@ -113,7 +142,9 @@ def test_an_outage_does_not_stop_the_heart():
                 storage.is_down = True
                 await asyncio.sleep(25)
                 storage.is_down = False
+                before = (await q.read_state()).find(job.id).heartbeat_at
                 await asyncio.sleep(300)
+                assert (await q.read_state()).find(job.id).heartbeat_at > before
             await q.ack(job)
 
     run(main())

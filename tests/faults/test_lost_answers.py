@@ -148,6 +148,23 @@ def test_a_write_whose_fate_stays_unknown_is_called_that(open_queue):
     run(main())
 
 
+def test_a_landed_write_is_not_called_unchanged_when_what_follows_cannot_be_read(open_queue):
+    async def main():
+        storage = FaultyStorage()
+        async with open_queue(storage) as q:
+            await q.enqueue("mail", 1)
+            storage.faults.append("lost answer")
+            storage.latency_s = 1.0
+            enqueue = asyncio.create_task(q.enqueue("mail", 2))
+            while storage.faults:
+                await asyncio.sleep(0.1)
+            await storage.inner.write(b'{"format":99}', (await storage.inner.read())[1])
+            with pytest.raises(OutcomeUnknownError):
+                await enqueue
+
+    run(main())
+
+
 def test_a_signature_that_was_pushed_out_is_not_mistaken_for_a_write_that_never_landed(open_queue):
     async def main():
         storage = FaultyStorage()

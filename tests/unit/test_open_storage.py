@@ -234,7 +234,7 @@ def test_bad_azure_options_are_refused_and_not_repeated(options: dict[str, Any],
 def test_requests_are_not_retried_and_have_a_time_limit() -> None:
     store = S3Storage("bucket", "key.json", **S3_KEYS)._store
     assert store.retry_config["max_retries"] == 0
-    assert store.client_options == {"connect_timeout": "5s", "timeout": "30s"}
+    assert store.client_options == {"connect_timeout": "5s", "timeout": "10s"}
     options = {"timeout": "60s", "user_agent": "mine"}
     store = S3Storage("b", "k", endpoint_url="http://127.0.0.1:9", client_options=options, **S3_KEYS)._store
     expected = {"connect_timeout": "5s", "allow_http": "true", **options}

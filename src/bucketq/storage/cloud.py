@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _NO_RETRIES: "RetryConfig" = {"max_retries": 0}
-_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": "30s"}
+_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": "10s"}
 # obstore's skip_signature spares only reads from asking for credentials; this spares writes too.
 _NO_ACCOUNT = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
 
@@ -120,7 +120,7 @@ class S3Storage(CloudStorage):
     from `session`: any boto3, botocore or aioboto3 session; or else from the environment
     (`AWS_ACCESS_KEY_ID` …), a web identity, or the role of the container or machine. For a
     profile, give `session=boto3.Session(profile_name=…)`. `client_options` are obstore's,
-    such as `{"timeout": "60s"}`; by default a request may take 30 seconds.
+    such as `{"timeout": "60s"}`; by default a request may take 10 seconds.
     Raises ConfigurationError when the arguments make no sense.
     """
 

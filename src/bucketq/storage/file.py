@@ -21,8 +21,9 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from bucketq.errors import (
@@ -91,19 +92,23 @@ class LocalFileSystemStorage:
             _flush(fd)
         finally:
             os.close(fd)
-        os.rename(temporary, self.path)
-        _flush_folder(self.path.parent)
+        # Opened before the rename: after it nothing may fail that could have failed sooner.
+        with _opened_folder(self.path.parent) as folder_fd:
+            os.rename(temporary, self.path)
+            _flush(folder_fd)
         return etag
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Opened anew each time: flock belongs to the open file, and threads must not share one.
-        fd = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
         finally:
+            # A child that was forked meanwhile holds a copy: closing ours would not unlock.
+            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def _etag(self) -> str | None:
@@ -135,7 +140,7 @@ class LocalObjects:
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
         walk = self._walk("", prefix)
-        while found := await asyncio.to_thread(_take, walk, 1000):
+        while found := await asyncio.to_thread(lambda: list(islice(walk, 1000))):
             for info in found:
                 yield info
 
@@ -167,12 +172,13 @@ class LocalObjects:
                     _flush(fd)
                 finally:
                     os.close(fd)
-                os.link(temporary, path)
+                with _opened_folder(path.parent) as folder_fd:
+                    os.link(temporary, path)
+                    _flush(folder_fd)
             except FileExistsError:
                 raise ObjectExistsError(f"there is already an object at {path}") from None
             finally:
                 temporary.unlink(missing_ok=True)
-            _flush_folder(path.parent)
 
     def _delete(self, path: Path) -> None:
         with _storage_errors(f"delete {path}"):
@@ -194,13 +200,11 @@ class LocalObjects:
                     if full.startswith(prefix) or prefix.startswith(full):
                         yield from self._walk(full, prefix)
                 elif full.startswith(prefix):
-                    found = entry.stat()
-                    modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
-                    yield ObjectInfo(full, found.st_size, modified_at)
-
-
-def _take(items: Iterator[ObjectInfo], count: int) -> list[ObjectInfo]:
-    return [item for item, _ in zip(items, range(count), strict=False)]
+                    # It may have been deleted since the folder was read.
+                    with suppress(FileNotFoundError):
+                        found = entry.stat()
+                        modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
+                        yield ObjectInfo(full, found.st_size, modified_at)
 
 
 def _etag_of(found: os.stat_result) -> str:
@@ -230,10 +234,11 @@ def _flush(fd: int) -> None:
         os.fsync(fd)
 
 
-def _flush_folder(folder: Path) -> None:
+@contextmanager
+def _opened_folder(folder: Path) -> Iterator[int]:
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _flush(fd)
+        yield fd
     finally:
         os.close(fd)
 

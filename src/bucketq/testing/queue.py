@@ -206,10 +206,11 @@ class QueueContract:
 
     async def test_deeply_nested_json_comes_back(self) -> None:
         async with self.open() as q:
-            deep = b"[" * 2000 + b"]" * 2000
-            await q.enqueue("mail", deep)
-            assert [job.payload for job in await q.dequeue()] == [deep]
-            assert (await q.read_state()).stats.in_progress == 1
+            brackets = b"[" * 2000 + b"]" * 2000
+            hidden = b'["' + b"]" * 2000 + b'",' + brackets + b"]"
+            await q.enqueue_many("mail", [brackets, hidden])
+            assert [job.payload for job in await q.dequeue(batch_size=2)] == [brackets, hidden]
+            assert (await q.read_state()).stats.in_progress == 2
 
     async def test_enqueue_many_keeps_the_order(self) -> None:
         async with self.open() as q:
@@ -255,6 +256,9 @@ class QueueContract:
                     raise ZeroDivisionError
             with raises(BucketQError):
                 t.enqueue("too late")
+            with raises(BucketQError):
+                async with t:
+                    pass
             assert (await q.read_state()).jobs == before
             await q.ack(job)
 
