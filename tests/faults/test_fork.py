@@ -8,8 +8,8 @@ from bucketq import BrokerQueue, DirectQueue, LocalFileSystemStorage
 from bucketq.mint import Mint
 
 
-def in_child(act):
-    """Run `act` in a forked child; return its exit code."""
+def start_child(act):
+    """Run `act` in a forked child, which ends with it."""
     child = os.fork()
     if child == 0:
         try:
@@ -18,6 +18,10 @@ def in_child(act):
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
+    return child
+
+
+def exit_code(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -28,7 +32,7 @@ def test_parent_and_child_do_not_take_each_others_commits_for_their_own(tmp_path
         await queue.enqueue(name)
 
     asyncio.run(enqueue("before"))
-    assert in_child(lambda: asyncio.run(enqueue("child"))) == 0
+    assert exit_code(start_child(lambda: asyncio.run(enqueue("child")))) == 0
     asyncio.run(enqueue("parent"))
     state = asyncio.run(queue.read_state())
     assert [job.entrypoint for job in state.jobs] == ["before", "child", "parent"]
@@ -43,12 +47,9 @@ def test_a_broker_queue_made_before_a_fork_is_a_writer_of_its_own_in_each_child(
             for number in range(20):
                 await q.enqueue("mail", number)
 
-    child = os.fork()
-    if child == 0:
-        asyncio.run(enqueue())
-        os._exit(0)
+    child = start_child(lambda: asyncio.run(enqueue()))
     asyncio.run(enqueue())
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
     state = asyncio.run(queue.read_state())
     assert state.stats.enqueued_total == 40
     assert len(state.writers) == 2
@@ -57,5 +58,5 @@ def test_a_broker_queue_made_before_a_fork_is_a_writer_of_its_own_in_each_child(
 def test_a_fork_mints_its_own_ids(tmp_path):
     mint = Mint()
     note = tmp_path / "child"
-    assert in_child(lambda: note.write_text(mint.token())) == 0
+    assert exit_code(start_child(lambda: note.write_text(mint.token()))) == 0
     assert note.read_text() != mint.token()
