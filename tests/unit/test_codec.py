@@ -95,7 +95,7 @@ def test_json_and_almost_json_payloads_come_back_to_the_byte(payloads, damage, a
 
 
 def test_json_on_several_lines_stays_one_line_in_the_file():
-    check_round_trip([b'{\n  "a": 1\n}', b"[1,\r\n2]", b"[1]\n", b" [1]"])
+    check_round_trip([b'{\n  "a": 1\n}', b"[1,\r\n2]", b"[1,\r2]", b"[1]\n", b" [1]"])
 
 
 def check_round_trip(payloads):

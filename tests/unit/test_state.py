@@ -172,3 +172,13 @@ def test_a_commit_is_recognised_until_many_others_have_written():
     state.stamp("one more", 1)
     assert not state.holds("me", 7)
     assert state.forgotten_version == 1
+
+
+def test_a_writer_that_writes_on_is_not_the_one_to_be_forgotten():
+    state = QueueState()
+    state.stamp("me", 1)
+    for number in range(3 * WRITERS_MAX):
+        state.stamp(f"other {number}", 1)
+        state.stamp("me", number + 2)
+    assert state.holds("me", 3 * WRITERS_MAX + 1)
+    assert len(state.writers) == WRITERS_MAX
