@@ -9,6 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
+from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
     AccessDeniedError,
     BucketQError,
@@ -23,13 +24,14 @@ from bucketq.errors import (
     OutcomeUnknownError,
     PayloadError,
     QueueClosedError,
+    QueueFullError,
     SlowDownError,
     StorageError,
     UnusableStorageError,
 )
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.queue import BrokerQueue, DirectQueue, Queue
+from bucketq.queue import Queue
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage import (
@@ -72,6 +74,7 @@ __all__ = [
     "PayloadError",
     "Queue",
     "QueueClosedError",
+    "QueueFullError",
     "QueueState",
     "S3Storage",
     "Settings",

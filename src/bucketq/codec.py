@@ -1,35 +1,31 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":1,"version":7,"sequence":2,"enqueued_total":2,…,"writers":{…},"jobs":[
+    {"format":2,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,3],"last":[0,5002],…}
+    ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
     {"id":"…","entrypoint":"thumb","payload":"iVBORw==","created_at":"…","seq":2}
     ]}
 
-One job a line, defaults left out. A payload that is JSON stays readable under `json`,
-to the byte; any other is base64 under `payload`. Files of jqueue, which have neither
-`format` nor `seq`, are opened as they are.
+One job a line, and one segment of the backlog. Files of format 1, which knew no segments,
+and of jqueue, which have neither `format` nor `seq`, are opened as they are.
 """
 
-import re
+from collections.abc import Iterable
 
 import msgspec
-from msgspec import Raw
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
+from bucketq.backlog import Backlog
 from bucketq.errors import CorruptStateError, NewerFormatError
-from bucketq.job import Count, Job, JobStatus
+from bucketq.job import Count, JobStatus
+from bucketq.jobline import UNREADABLE, StoredJob, encode_job
+from bucketq.segment import Segment
 from bucketq.state import Mark, QueueState
 
-FORMAT = 1
+FORMAT = 2
 
 _JOBS_PER_BLOCK = 64
-_DEPTH_MAX = 64
-
-
-class _StoredJob(
-    Job, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"json_payload": "json"}, gc=False
-):
-    json_payload: Raw = Raw()
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,10 +37,12 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     dead_total: Count = 0
     writers: dict[str, Mark] = {}
     forgotten_version: Count = 0
+    collected_version: Count = 0
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    jobs: list[_StoredJob]
+    segments: list[Segment] = []
+    jobs: list[StoredJob]
 
 
 class _FormatOnly(msgspec.Struct):
@@ -52,9 +50,7 @@ class _FormatOnly(msgspec.Struct):
 
 
 _decode_document = msgspec.json.Decoder(_Document).decode
-_decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StateEncoder:
@@ -69,6 +65,8 @@ class StateEncoder:
         self._state = state
         self._blocks: dict[int, dict[str, bytes]] | None = None
         self._joined: dict[int, bytes] = {}
+        self._backlog = Backlog()
+        self._manifest = b""
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -83,13 +81,20 @@ class StateEncoder:
             dead_total=state.dead_total,
             writers=state.writers,
             forgotten_version=state.forgotten_version,
+            collected_version=state.collected_version,
         )
-        pieces = [_encode(header)[:-1] + b',"jobs":[\n']
+        if state.backlog is not self._backlog:
+            self._backlog = state.backlog
+            lines = b",\n".join(map(_encode, state.backlog))
+            self._manifest = b',"segments":[\n%b\n]' % lines if lines else b""
+        pieces = [_encode(header)[:-1], self._manifest, b',"jobs":[\n']
         for block in self._joined.values():
             pieces += (block, b",\n")
         if self._joined:
             pieces.pop()
-        return [*pieces, b"\n]}\n"]
+        pieces.append(b"\n]}\n")
+        state.size = sum(map(len, pieces))
+        return pieces
 
     def _join_touched_blocks(self) -> None:
         state = self._state
@@ -102,9 +107,9 @@ class StateEncoder:
             number = sequence // _JOBS_PER_BLOCK
             numbers.append(number)
             block = self._blocks.setdefault(number, {})
-            job = state.find(job_id)
+            job = state.in_file(job_id)
             if job is not None:
-                block[job_id] = _encode_job(job)
+                block[job_id] = encode_job(job)
             else:
                 block.pop(job_id, None)
         for number in dict.fromkeys(numbers):
@@ -131,19 +136,23 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
     """
     try:
         document = _decode_document(content)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         _refuse_newer_format(content, name)
         raise _corrupt(content, name, str(error)) from error
     if document.format > FORMAT:
         _refuse_newer_format(content, name)
-    if len({job.id for job in document.jobs}) < len(document.jobs):
+    if _has_doubles(job.id for job in document.jobs):
         raise CorruptStateError(f"{name} holds two jobs with the same id. Nothing was changed.")
-    return _from_jqueue(document) if document.format == 0 else _from_document(document, name)
+    if _has_doubles(segment.name for segment in document.segments):
+        raise CorruptStateError(f"{name} holds the same segment twice. Nothing was changed.")
+    state = _from_jqueue(document) if document.format == 0 else _from_document(document, name)
+    state.size = len(content)
+    return state
 
 
 def _from_document(document: _Document, name: str) -> QueueState:
     state = QueueState(
-        (_job(stored) for stored in document.jobs),
+        (stored.job() for stored in document.jobs),
         version=document.version,
         sequence=document.sequence,
         enqueued_total=document.enqueued_total,
@@ -151,8 +160,13 @@ def _from_document(document: _Document, name: str) -> QueueState:
         dead_total=document.dead_total,
         writers=document.writers,
         forgotten_version=document.forgotten_version,
+        collected_version=document.collected_version,
+        backlog=Backlog(document.segments),
     )
-    if any(stored.sequence > document.sequence for stored in document.jobs):
+    places = [stored.sequence for stored in document.jobs]
+    # Within a segment the highest place need not be the last.
+    places += [segment.base + segment.count for segment in document.segments]
+    if any(place > document.sequence for place in places):
         raise CorruptStateError(f"{name}: a job's seq is beyond the queue's sequence. Nothing was changed.")
     if not state.is_conserved():
         raise CorruptStateError(
@@ -167,7 +181,7 @@ def _from_jqueue(document: _Document) -> QueueState:
     # jqueue serves jobs by (priority, created_at): numbering them by age keeps its order.
     jobs = [
         replace(
-            _job(stored),
+            stored.job(),
             sequence=number,
             attempts=1 if stored.status is JobStatus.IN_PROGRESS else 0,
         )
@@ -182,47 +196,15 @@ def _from_jqueue(document: _Document) -> QueueState:
     )
 
 
-def _job(stored: _StoredJob) -> Job:
-    fields = dict(zip(Job.__struct_fields__, astuple(stored), strict=False))
-    fields["payload"] = bytes(stored.json_payload) or stored.payload
-    return Job(**fields)
-
-
-def _encode_job(job: Job) -> bytes:
-    if not _is_json_line(job.payload):
-        return _encode(job)
-    return b'%b,"json":%b}' % (_encode(replace(job, payload=b""))[:-1], job.payload)
-
-
-def _is_json_line(payload: bytes) -> bool:
-    """Whether the payload can stand in the file as it is, and come back to the byte."""
-    if not payload or payload[0] not in b'{["-0123456789tfn' or b"\n" in payload or b"\r" in payload:
-        return False
-    if _nests_deeply(payload):
-        return False
-    try:
-        payload.decode()
-        return bytes(_decode_raw(payload)) == payload
-    except (UnicodeDecodeError, msgspec.DecodeError):
-        return False
-
-
-def _nests_deeply(payload: bytes) -> bool:
-    # A reader's stack must bear it, whoever the reader is.
-    if payload.count(b"[") + payload.count(b"{") <= _DEPTH_MAX:
-        return False
-    depth = deepest = 0
-    without_strings = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", payload)
-    for bracket in re.findall(rb"[\[\]{}]", without_strings):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest > _DEPTH_MAX
+def _has_doubles(names: Iterable[str]) -> bool:
+    listed = list(names)
+    return len(set(listed)) < len(listed)
 
 
 def _refuse_newer_format(content: bytes, name: str) -> None:
     try:
         found = msgspec.json.decode(content, type=_FormatOnly).format
-    except _UNREADABLE:
+    except UNREADABLE:
         return
     if isinstance(found, int) and found > FORMAT:
         raise NewerFormatError(

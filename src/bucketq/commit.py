@@ -15,6 +15,9 @@ Why the answers are right: a conditional write can only ever land on the etag th
 names, so once the object has moved on without our signature, that write is dead and the
 batch may be applied anew. As long as the object has not moved, the first write may still
 be under way, so only the same bytes are sent again: whichever lands, it says the same.
+
+An operation that needs a segment of the backlog which has not been read is not answered: it
+is handed back, to be submitted again when the segment is on the shelf.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
 from bucketq.errors import (
@@ -35,8 +39,11 @@ from bucketq.job import Claim
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation, claims_of
 from bucketq.pace import Pace
+from bucketq.patience import Patience
 from bucketq.retry import Backoff
+from bucketq.segment import Segment
 from bucketq.settings import Settings
+from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState
 from bucketq.storage.port import Bucket, ObjectStoragePort, describe
@@ -62,6 +69,16 @@ class Pending(NamedTuple):
 Answers = list[tuple[Pending, object]]
 
 
+class Rest(NamedTuple):
+    """What a batch leaves to be done."""
+
+    # What sets the answers of abandoned callers right again.
+    amends: list[Operation]
+    # Operations that can be answered when these segments have been read.
+    deferred: list[Pending]
+    needed: list[Segment]
+
+
 class Committer:
     """Owns the cached state of one queue and commits batches to it, one at a time."""
 
@@ -78,10 +95,14 @@ class Committer:
         # As this process last saw it; None when it has to be read before the next commit.
         self.state: QueueState | None = None
         self.is_busy = False
+        self.shelf = Shelf()
+        # Objects that the queue does not refer to any more.
+        self.dropped: list[str] = []
+        self._is_doubtful = False
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
-        self._bucket = storage if isinstance(storage, Bucket) else None
+        self.bucket = storage if isinstance(storage, Bucket) else None
         self._settings = settings
         self._backoff = backoff
         self._clock = clock
@@ -91,8 +112,8 @@ class Committer:
         self._writer = mint.token()
         self._number = 0
 
-    async def commit(self, batch: list[Pending]) -> list[Operation]:
-        """Answer every operation of the batch; return what abandoned ones leave to be done."""
+    async def commit(self, batch: list[Pending]) -> Rest:
+        """Answer every operation of the batch that can be answered; return what is left to do."""
         self._number += 1
         riders, self._riders = self._riders, {}
         self.is_busy = True
@@ -105,13 +126,22 @@ class Committer:
             answers = [(pending, error) for pending in batch]
         except BaseException:
             self.state = None
-            for pending in batch:
-                if pending.answer is not None:
-                    pending.answer.cancel()
+            refuse(batch, None)
             raise
         finally:
             self.is_busy = False
-        return [left for left in map(_answer, answers) if left is not None]
+        rest = Rest([], [], [])
+        for pending, outcome in answers:
+            if isinstance(outcome, SegmentNeededError):
+                rest.deferred.append(pending)
+                rest.needed.append(outcome.segment)
+            elif amends := _answer(pending, outcome):
+                rest.amends.append(amends)
+        return rest
+
+    def doubt(self) -> None:
+        """Look at the storage before the next batch: the cache seems to be out of date."""
+        self._is_doubtful = True
 
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.
@@ -119,7 +149,7 @@ class Committer:
         It may until the last stored beat is a third of the stale timeout old. 0 means that
         it may not wait, and was not taken along.
         """
-        job = self.state.find(beat.claim.job_id) if self.state else None
+        job = self.state.in_file(beat.claim.job_id) if self.state else None
         if job is None or beat.claim.token not in (None, job.token):
             return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
@@ -134,17 +164,18 @@ class Committer:
         return list(riders.values())
 
     async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
-        patience = _Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
+        patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
-        if self.state is None:
+        if self.state is None or self._is_doubtful:
             await self._look(patience)
+            self._is_doubtful = False
             is_current = True
         while True:
             answers, changed = self._apply(batch, riders)
             if changed:
                 if await self._write(patience):
                     return answers
-            elif is_current or not answers or not await self._look(patience):
+            elif is_current or not _any_is_answered(answers) or not await self._look(patience):
                 self._riders = riders | self._riders
                 return answers
             # What was read since the batch was submitted is current enough to answer it.
@@ -179,14 +210,15 @@ class Committer:
                     log.info("the worker of job %s has been silent for too long", job.id)
                     state.requeue_stale(Claim.of(job))
 
-    async def _write(self, patience: "_Patience") -> bool:
+    async def _write(self, patience: Patience) -> bool:
         """Write the state: True once it has landed, False if another commit came first."""
         assert self.state is not None
         assert self._encoder is not None
         self.state.stamp(self._writer, self._number)
         if not self.state.is_conserved():
             raise AssertionError(f"this commit would lose or double a job: {self.state.stats}")
-        version, touched = self.state.version, tuple(self.state.touched)
+        version, touched, dropped = self.state.version, tuple(self.state.touched), self.state.dropped
+        self.state.dropped = []
         pieces = self._encoder.encode()
         unanswered: Exception | None = None
         while True:
@@ -201,20 +233,23 @@ class Committer:
                 self._note(error, patience)
                 await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
-                    return self._is_in_what_was_found(version, error, patience)
+                    has_landed = self._is_in_what_was_found(version, error, patience)
+                    self.dropped += dropped if has_landed else []
+                    return has_landed
                 if patience.is_exhausted():
                     raise _unknown(error) from error
             else:
                 self.pace.landed()
+                self.dropped += dropped
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
                 return True
 
     async def _put(self, pieces: list[bytes]) -> str:
-        if self._bucket is not None:
-            return await self._bucket.write(pieces, if_match=self._etag)
+        if self.bucket is not None:
+            return await self.bucket.write(pieces, if_match=self._etag)
         return await self._storage.write(b"".join(pieces), if_match=self._etag)
 
-    def _is_in_what_was_found(self, version: int, error: Exception, patience: "_Patience") -> bool:
+    def _is_in_what_was_found(self, version: int, error: Exception, patience: Patience) -> bool:
         assert self.state is not None
         if self.state.holds(self._writer, self._number):
             log.info("version %d had landed although its answer was lost", version)
@@ -228,7 +263,7 @@ class Committer:
             ) from error
         return False
 
-    async def _look(self, patience: "_Patience", unanswered: Exception | None = None) -> bool:
+    async def _look(self, patience: Patience, unanswered: Exception | None = None) -> bool:
         """Bring the cache up to date; say whether the object had changed."""
         while True:
             try:
@@ -250,8 +285,8 @@ class Committer:
     async def _fetch(self) -> tuple[bytes, str | None] | None:
         if self.state is None:
             return await self._storage.read()
-        if self._bucket is not None:
-            return await self._bucket.read_if_changed(self._etag)
+        if self.bucket is not None:
+            return await self.bucket.read_if_changed(self._etag)
         content, etag = await self._storage.read()
         return None if etag == self._etag else (content, etag)
 
@@ -259,11 +294,13 @@ class Committer:
         if etag is None and self._etag is not None:
             log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
+        self.state.settings, self.state.shelf = self._settings, self.shelf
+        self.shelf.keep_only(self.state.backlog)
         self._etag = etag
         self._encoder = StateEncoder(self.state)
         self._watch.observe_all(self.state, self._clock.monotonic_s())
 
-    def _note(self, error: Exception, patience: "_Patience") -> None:
+    def _note(self, error: Exception, patience: Patience) -> None:
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
         if not isinstance(error, CASConflictError):
@@ -274,23 +311,14 @@ class Committer:
             )
 
 
-class _Patience:
-    """How long one batch may be tried, and the growing pauses in between."""
-
-    def __init__(self, limit_s: float, backoff: Backoff, clock: Clock, mint: Mint) -> None:
-        self._clock = clock
-        self._mint = mint
-        self._backoff = backoff
-        self._until_s = clock.monotonic_s() + limit_s
-        self.attempts = 0
-
-    def is_exhausted(self) -> bool:
-        return self._clock.monotonic_s() >= self._until_s
-
-    async def pause(self, at_least_s: float = 0.0) -> None:
-        delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
-        self.attempts += 1
-        await asyncio.sleep(max(delay_s, at_least_s))
+def refuse(batch: list[Pending], error: Exception | None) -> None:
+    """Tell everybody who waits of an error, or that nothing will come any more."""
+    for pending in batch:
+        if pending.answer is not None and not pending.answer.done():
+            if error is None:
+                pending.answer.cancel()
+            else:
+                pending.answer.set_exception(error)
 
 
 def _outcome(state: QueueState, operation: Operation) -> object:
@@ -300,8 +328,11 @@ def _outcome(state: QueueState, operation: Operation) -> object:
         return error
 
 
-def _answer(answered: tuple[Pending, object]) -> Operation | None:
-    pending, outcome = answered
+def _any_is_answered(answers: Answers) -> bool:
+    return not all(isinstance(outcome, SegmentNeededError) for _, outcome in answers)
+
+
+def _answer(pending: Pending, outcome: object) -> Operation | None:
     if pending.answer is None:
         return None
     if not pending.answer.done():

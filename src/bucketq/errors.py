@@ -13,6 +13,7 @@
     │   └── ObjectExistsError     create-only found one already there
     ├── CorruptStateError         the queue object is not a readable queue
     │   └── NewerFormatError      it was written by a newer bucketq
+    ├── QueueFullError            queue.json is at its size limit; finish some work first
     ├── PayloadError              the payload is not JSON, or too large
     ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
@@ -91,6 +92,10 @@ class CorruptStateError(BucketQError):
 
 class NewerFormatError(CorruptStateError):
     """The queue object was written by a newer bucketq; upgrade to open it."""
+
+
+class QueueFullError(BucketQError):
+    """queue.json is at its size limit: new work is refused, running work can finish."""
 
 
 class PayloadError(BucketQError):

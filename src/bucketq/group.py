@@ -5,25 +5,34 @@
     caller ──submit──▶ ┘      ▲          one write      └──▶ answer
                               └── meanwhile the next batch gathers
 
-One task owns the queue's state. It parks while there is nothing to do.
+One task owns the queue's state. It parks while there is nothing to do. An operation that
+needs a segment of the backlog waits aside until that has been read, and joins a later batch.
 """
 
 import asyncio
 from contextlib import suppress
 from typing import Any
 
-from bucketq.commit import Committer, IfAbandoned, Pending
+from bucketq.clock import Clock
+from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.operation import Heartbeat, Operation, Refresh
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
+from bucketq.upkeep import Upkeep
 
 
 class GroupCommit:
     """Gathers operations while a commit is under way and commits them together."""
 
-    def __init__(self, committer: Committer, poll_interval_s: float) -> None:
+    def __init__(
+        self, committer: Committer, objects: SideObjects | None, settings: Settings, clock: Clock
+    ) -> None:
         self._committer = committer
-        self._poll_interval_s = poll_interval_s
+        self._poll_interval_s = settings.poll_interval_s
+        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit)
+        self._fetches: set[asyncio.Task[None]] = set()
         self._gathered: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
@@ -80,6 +89,7 @@ class GroupCommit:
         self._closing = True
         for waiter in self._waiters:
             _wake(waiter)
+        await self._upkeep.close()
         self._write_riders()
         self._unpark()
         await asyncio.shield(self._task)
@@ -97,7 +107,7 @@ class GroupCommit:
 
     async def _run(self) -> None:
         try:
-            while self._gathered or not self._closing:
+            while self._gathered or self._fetches or not self._closing:
                 if not self._gathered:
                     self._parked = self._loop.create_future()
                     await self._parked
@@ -105,15 +115,41 @@ class GroupCommit:
                     continue
                 await self._keep_pace()
                 batch, self._gathered = self._gathered, []
-                left_over = await self._committer.commit(batch)
-                self._gathered += [Pending(operation, None) for operation in left_over]
+                self._see_to(await self._committer.commit(batch))
                 if self._waiters and self._committer.state is not None:
                     self._wake_waiters(self._committer.state)
         finally:
             self._closing = True
+            self._upkeep.abandon()
+            for fetch in self._fetches:
+                fetch.cancel()
             for pending in self._gathered:
                 if pending.answer is not None:
                     pending.answer.cancel()
+
+    def _see_to(self, rest: Rest) -> None:
+        self._gathered += [Pending(operation, None) for operation in rest.amends]
+        if rest.deferred:
+            fetch = self._loop.create_task(self._fetch(rest), name="bucketq fetch")
+            self._fetches.add(fetch)
+            fetch.add_done_callback(self._fetched)
+        if not self._closing:
+            self._upkeep.notice()
+            self._upkeep.look_ahead()
+
+    async def _fetch(self, rest: Rest) -> None:
+        try:
+            await self._upkeep.fetch(rest.needed)
+            self._gathered[:0] = rest.deferred
+        except Exception as error:
+            refuse(rest.deferred, error)
+        except asyncio.CancelledError:
+            refuse(rest.deferred, None)
+            raise
+
+    def _fetched(self, fetch: "asyncio.Task[None]") -> None:
+        self._fetches.discard(fetch)
+        self._unpark()
 
     async def _keep_pace(self) -> None:
         pause_s = self._last_commit_s + self._committer.pace.interval_s - self._loop.time()

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from bucketq.errors import ConfigurationError, PayloadError
+from bucketq.object_name import PayloadName
 
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -29,6 +30,9 @@ class Job(
     id: Annotated[str, Meta(min_length=1)]
     entrypoint: str
     payload: bytes = b""
+    # Where a payload is that is too large for queue.json, and how long; `dequeue` fetches it.
+    payload_object: PayloadName | None = None
+    payload_size: Count = 0
     status: JobStatus = JobStatus.QUEUED
     priority: int = 0
     created_at: Moment

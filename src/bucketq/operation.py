@@ -7,19 +7,38 @@ of that state's transitions.
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
-from bucketq.errors import JobNotFoundError
+from bucketq.backlog import SegmentNeededError
+from bucketq.errors import JobNotFoundError, QueueFullError
 from bucketq.job import Claim, Job
-from bucketq.state import QueueState
+from bucketq.segment import Segment
+from bucketq.state import QueueState, Stats
 
 
 class Refresh(msgspec.Struct, frozen=True, gc=False):
-    """Do nothing, on a state that is known to be current."""
+    """Change nothing; tell the version of a state that is known to be current."""
 
-    def __call__(self, state: QueueState) -> None:
-        return None
+    def __call__(self, state: QueueState) -> int:
+        return state.version
+
+
+class Count(msgspec.Struct, frozen=True, gc=False):
+    """Tell how many jobs there are."""
+
+    def __call__(self, state: QueueState) -> Stats:
+        return state.stats
+
+
+class Find(msgspec.Struct, frozen=True, gc=False):
+    """Tell how a job stands."""
+
+    job_id: str
+
+    def __call__(self, state: QueueState) -> Job | None:
+        return state.find(self.job_id)
 
 
 class Enqueue(msgspec.Struct, frozen=True, gc=False):
@@ -29,6 +48,15 @@ class Enqueue(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> list[Job]:
         return [state.enqueue(job) for job in self.jobs]
+
+
+class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
+    """Add the jobs of segments that were written before, in this order."""
+
+    segments: tuple[Segment, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        state.enqueue_segments(self.segments)
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
@@ -42,7 +70,13 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     def __call__(self, state: QueueState) -> list[Job]:
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
-            job = state.dequeue(self.entrypoint, self.token, self.now)
+            try:
+                job = state.dequeue(self.entrypoint, self.token, self.now)
+            except (SegmentNeededError, QueueFullError) as error:
+                # A short batch is better than none; but there is room to read one more segment.
+                if not claimed or (isinstance(error, SegmentNeededError) and not state.shelf.is_full):
+                    raise
+                break
             if job is None:
                 break
             claimed.append(job)
@@ -83,6 +117,16 @@ class Nack(msgspec.Struct, frozen=True, gc=False):
         return state.nack(self.claim, self.error)
 
 
+class Bury(msgspec.Struct, frozen=True, gc=False):
+    """Declare a job dead that can never succeed."""
+
+    claim: Claim
+    error: str
+
+    def __call__(self, state: QueueState) -> Job:
+        return state.bury(self.claim, self.error)
+
+
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """Say that the worker of one job lives."""
 
@@ -119,6 +163,43 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
         return len(silent)
 
 
+class Spill(msgspec.Struct, frozen=True, gc=False):
+    """Let a segment stand for waiting jobs."""
+
+    segment: Segment
+    jobs: tuple[Job, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        state.spill(self.segment, self.jobs)
+
+
+class Merge(msgspec.Struct, frozen=True, gc=False):
+    """Let segments stand for others with the same jobs."""
+
+    old: tuple[Segment, ...]
+    new: tuple[Segment, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        state.merge(self.old, self.new)
+
+
+class References(NamedTuple):
+    """What a queue refers to: objects by name, and segments whose jobs refer to payloads."""
+
+    names: set[str]
+    segments: list[Segment]
+
+
+class Collect(msgspec.Struct, frozen=True, gc=False):
+    """Let nobody begin to refer to an object from before a version; tell what is referred to."""
+
+    version: int
+
+    def __call__(self, state: QueueState) -> References:
+        state.collect(self.version)
+        return References(state.object_names(), [segment for segment in state.backlog if segment.payloads])
+
+
 class Transact(msgspec.Struct, frozen=True, gc=False):
     """Several operations that land together, or none of them."""
 
@@ -130,14 +211,30 @@ class Transact(msgspec.Struct, frozen=True, gc=False):
 
 
 Operation = (
-    Refresh | Enqueue | Dequeue | Ack | AckMany | Nack | Heartbeat | Release | RequeueSilent | Transact
+    Refresh
+    | Count
+    | Find
+    | Enqueue
+    | EnqueueSegments
+    | Dequeue
+    | Ack
+    | AckMany
+    | Nack
+    | Bury
+    | Heartbeat
+    | Release
+    | RequeueSilent
+    | Spill
+    | Merge
+    | Collect
+    | Transact
 )
 
 
 def claims_of(operation: Operation) -> Iterator[Claim]:
     """The claims by which the operation's caller speaks, as a sign that a worker lives."""
     match operation:
-        case Ack() | Nack() | Heartbeat():
+        case Ack() | Nack() | Bury() | Heartbeat():
             yield operation.claim
         case AckMany():
             yield from operation.claims

@@ -1,35 +1,36 @@
-"""Queue: what a user does with a queue. DirectQueue and BrokerQueue: the embedded two.
-
-Both offer the same operations on any storage, and any number of them may share one
-object, in one process or in many. A DirectQueue writes once for each call. A BrokerQueue
-lets all its callers share the next write.
-"""
+"""Queue: what a user does with a queue, wherever it is."""
 
 import asyncio
-import os
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
+from bucketq.bulk import BulkLoad, NewJobs
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
-from bucketq.commit import Committer, IfAbandoned, Pending
-from bucketq.errors import ConfigurationError, JobNotFoundError, PayloadError, QueueClosedError
-from bucketq.group import GroupCommit
+from bucketq.collect import collect
+from bucketq.commit import Committer, IfAbandoned
+from bucketq.errors import (
+    ConfigurationError,
+    CorruptStateError,
+    JobNotFoundError,
+    ObjectNotFoundError,
+    PayloadError,
+    QueueClosedError,
+)
 from bucketq.job import Claim, Job
 from bucketq.mint import Mint
 from bucketq.operation import (
     Ack,
     AckMany,
+    Count,
     Dequeue,
     Enqueue,
+    Find,
     Heartbeat,
     Nack,
     Operation,
@@ -37,10 +38,12 @@ from bucketq.operation import (
     RequeueSilent,
     Transact,
 )
-from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
+from bucketq.payload import LargePayloads, payload_bytes
+from bucketq.retry import Backoff
 from bucketq.settings import Settings
-from bucketq.state import QueueState
-from bucketq.storage.port import ObjectStoragePort, describe
+from bucketq.side_objects import SideObjects, unreachable
+from bucketq.state import QueueState, Stats
+from bucketq.storage.port import Bucket, ObjectInfo, ObjectStoragePort, describe
 from bucketq.transaction import Transaction, error_text
 
 # What every JSON reader can hold without rounding.
@@ -69,6 +72,12 @@ class Queue(ABC):
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
+        self._objects = (
+            SideObjects(storage.objects, self.settings, self._clock, self._mint)
+            if isinstance(storage, Bucket)
+            else None
+        )
+        self._payloads = LargePayloads(self._objects, self.settings.payload_inline_max, self._submit)
 
     async def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
@@ -80,11 +89,12 @@ class Queue(ABC):
 
             job = await q.enqueue("send_email", {"to": "alice@example.com"})
 
-        Raises PayloadError if the payload is not JSON or too large.
+        Raises PayloadError if the payload is not JSON or too large, and QueueFullError if
+        queue.json is at its limit.
         """
         job = self._new_job(entrypoint, payload, priority, max_attempts)
-        added: list[Job] = await self._submit(Enqueue((job,)))
-        return added[0]
+        added: list[Job] = await self._submit(Enqueue((await self._payloads.stow(job),)))
+        return replace(added[0], payload=job.payload) if added[0].payload_object else added[0]
 
     async def enqueue_many(
         self,
@@ -93,16 +103,21 @@ class Queue(ABC):
         priority: int = 0,
         *,
         max_attempts: int = 3,
-    ) -> list[Job]:
-        """Add many jobs in one write, all or none, in the order given.
+    ) -> Sequence[str]:
+        """Add any number of jobs in one commit, all or none, in the order given; return their ids.
 
-        jobs = await q.enqueue_many("resize", [{"image": n} for n in range(100)])
+            ids = await q.enqueue_many("resize", ({"image": n} for n in range(1_000_000)))
+
+        Of a long iterable only a part is in memory at a time: the jobs go straight to
+        segments of the backlog.
         """
         if isinstance(payloads, str | bytes | Mapping):
             raise ConfigurationError("enqueue_many takes a list of payloads; for one there is enqueue")
-        jobs = tuple(self._new_job(entrypoint, payload, priority, max_attempts) for payload in payloads)
-        added: list[Job] = await self._submit(Enqueue(jobs)) if jobs else []
-        return added
+        model = self._new_job(entrypoint, b"", priority, max_attempts)
+        contents = (self._content(entrypoint, payload) for payload in payloads)
+        jobs = NewJobs(model, contents, self._clock, self._mint)
+        await BulkLoad(self._objects, self._payloads, self.settings, self._submit).enqueue(jobs)
+        return jobs.ids
 
     async def dequeue(
         self, entrypoint: str | None = None, *, batch_size: int = 1, wait: float | None = None
@@ -120,7 +135,10 @@ class Queue(ABC):
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now())
-            jobs: list[Job] = await self._submit(operation, if_abandoned=_release)
+            claimed: list[Job] = await self._submit(operation, if_abandoned=_release)
+            jobs = await self._with_payloads(claimed)
+            if claimed and not jobs:
+                continue  # their payloads were lost, and they are dead now
             if jobs or until_s is None or (remaining_s := until_s - self._clock.monotonic_s()) <= 0:
                 return jobs
             await self._wait_ready(entrypoint, remaining_s)
@@ -170,12 +188,81 @@ class Queue(ABC):
 
         If one of them is refused, none takes effect and the block raises its error.
         """
-        return Transaction(self._new_job, lambda operations: self._submit(Transact(operations)))
+        return Transaction(self._new_job, self._transact)
+
+    async def stats(self) -> Stats:
+        """How many jobs there are, and were; costs at most one read of queue.json."""
+        stats: Stats = await self._submit(Count())
+        return stats
+
+    async def find(self, job_id: str) -> Job | None:
+        """The job as it stands now, or None if it is not in the queue (any more).
+
+        A large payload is left where it is; `fetch_payload` gets it.
+        """
+        job: Job | None = await self._submit(Find(job_id))
+        return job
+
+    async def fetch_payload(self, job: Job) -> bytes:
+        """The payload of a job that was found or listed. Raises ObjectNotFoundError if it is gone."""
+        return (await self._payloads.read(job)).payload
 
     async def read_state(self) -> QueueState:
-        """Read the whole queue as it is now. The snapshot is yours: nothing changes it."""
-        content, etag = await self.storage.read()
-        return QueueState() if etag is None else decode(content, describe(self.storage))
+        """Read the whole queue as it is now, with every segment of its backlog.
+
+        The snapshot is yours: nothing changes it. With a deep backlog it is large; for the
+        numbers alone there is `stats`, for one job `find`.
+        """
+        seen = None
+        while True:
+            content, etag = await self.storage.read()
+            if etag is None:
+                return QueueState()
+            state = decode(content, describe(self.storage))
+            try:
+                await self._read_backlog(state)
+                return state
+            except ObjectNotFoundError as error:
+                # Used up since queue.json was read, unless that still says the same.
+                if seen == etag:
+                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                seen = etag
+
+    async def collect_garbage(self, *, dry_run: bool = False) -> list[ObjectInfo]:
+        """Remove objects beside the queue that nothing has referred to for `collect_after_s`.
+
+        Such are left by crashes. An open BrokerQueue does this by itself now and then.
+        Returns what was removed, or with `dry_run` what would be.
+        """
+        if self._objects is None:
+            return []
+        older_than = self._clock.now() - timedelta(seconds=self.settings.collect_after_s)
+        return await collect(self._objects, self._submit, older_than=older_than, dry_run=dry_run)
+
+    async def _read_backlog(self, state: QueueState) -> None:
+        for segment in tuple(state.backlog):
+            if self._objects is None:
+                raise unreachable("waiting jobs are")
+            state.shelf.put(segment, await self._objects.read(segment.name))
+            state.absorb(segment)
+
+    async def _with_payloads(self, claimed: list[Job]) -> list[Job]:
+        if all(job.payload_object is None for job in claimed):
+            return claimed
+        try:
+            return await self._payloads.fetch(claimed)
+        except asyncio.CancelledError:
+            self._make_amends(_release(claimed))
+            raise
+
+    async def _transact(self, operations: tuple[Operation, ...]) -> None:
+        stowed = [
+            Enqueue(tuple([await self._payloads.stow(job) for job in operation.jobs]))
+            if isinstance(operation, Enqueue)
+            else operation
+            for operation in operations
+        ]
+        await self._submit(Transact(tuple(stowed)))
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
@@ -184,10 +271,14 @@ class Queue(ABC):
         except asyncio.CancelledError:
             # The answer may have come in the same instant in which its caller was cancelled.
             came = answer.done() and not answer.cancelled() and answer.exception() is None
-            if came and if_abandoned and (left := if_abandoned(answer.result())):
-                with suppress(QueueClosedError):
-                    self._send(left).add_done_callback(_ignore)
+            if came and if_abandoned:
+                self._make_amends(if_abandoned(answer.result()))
             raise
+
+    def _make_amends(self, amends: Operation | None) -> None:
+        if amends is not None:
+            with suppress(QueueClosedError):
+                self._send(amends).add_done_callback(_ignore)
 
     def _new_committer(self) -> Committer:
         return Committer(
@@ -213,13 +304,7 @@ class Queue(ABC):
             raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
         if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
             raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
-        content = _payload_bytes(payload)
-        if len(content) > self.settings.payload_bytes_max:
-            raise PayloadError(
-                f"the payload for {entrypoint!r} has {len(content)} bytes; the limit is"
-                f" {self.settings.payload_bytes_max} (payload_bytes_max). Store it elsewhere"
-                " and enqueue a reference to it."
-            )
+        content = self._content(entrypoint, payload)
         now = self._clock.now()
         return Job(
             id=self._mint.job_id(now),
@@ -230,126 +315,15 @@ class Queue(ABC):
             created_at=now,
         )
 
-
-class DirectQueue(Queue):
-    """A queue that writes once for each call. Nothing to open, nothing to close.
-
-        q = DirectQueue(LocalFileSystemStorage("queue.json"))
-        job = await q.enqueue("task", b"data")
-
-    It may be shared by threads and event loops: each thread is a writer of its own.
-    """
-
-    _backoff = LINEAR
-
-    def __init__(
-        self,
-        storage: ObjectStoragePort,
-        settings: Settings | None = None,
-        clock: Clock | None = None,
-        mint: Mint | None = None,
-    ) -> None:
-        super().__init__(storage, settings, clock, mint)
-        self._of_this_thread = threading.local()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        return None
-
-    def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-        pending = Pending(operation, answer, if_abandoned)
-        # In a task of its own: a caller that is cancelled must not tear a write apart.
-        commit = loop.create_task(self._commit(pending, *self._writer(loop)), name="bucketq commit")
-        _running.add(commit)
-        commit.add_done_callback(_running.discard)
-        return answer
-
-    async def _commit(self, pending: Pending, committer: Committer, turn: asyncio.Lock) -> None:
-        async with turn:
-            for left in await committer.commit([pending]):
-                await committer.commit([Pending(left, None)])
-
-    def _writer(self, loop: asyncio.AbstractEventLoop) -> tuple[Committer, asyncio.Lock]:
-        mine = self._of_this_thread
-        place = loop, os.getpid()
-        if getattr(mine, "place", None) != place:
-            last = getattr(mine, "place", None)
-            # Not the writer of before a fork, nor one that a stopped loop left in the middle.
-            if last is None or last[1] != place[1] or mine.committer.is_busy:
-                mine.committer = self._new_committer()
-            mine.place, mine.turn = place, asyncio.Lock()
-        return mine.committer, mine.turn
-
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
-        await asyncio.sleep(min(timeout_s, self.settings.poll_interval_s))
-
-
-class BrokerQueue(Queue):
-    """A queue whose callers share writes: open it with `async with`.
-
-        async with BrokerQueue(InMemoryStorage()) as q:
-            await q.enqueue("task", b"data")
-
-    `stale_timeout` is `settings.stale_after_s` as a timedelta.
-    """
-
-    _backoff = EXPONENTIAL
-    _group: GroupCommit | None = None
-
-    def __init__(
-        self,
-        storage: ObjectStoragePort,
-        stale_timeout: timedelta | None = None,
-        settings: Settings | None = None,
-        clock: Clock | None = None,
-        mint: Mint | None = None,
-    ) -> None:
-        settings = settings or Settings()
-        if stale_timeout is not None:
-            settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
-        super().__init__(storage, settings, clock, mint)
-
-    async def __aenter__(self) -> Self:
-        if self._group is not None:
-            raise QueueClosedError("this queue is open already")
-        # A writer of its own each time: two that share a name take each other's commits for
-        # their own, be it a fork or a queue that is opened again while it is still closing.
-        self._group = GroupCommit(self._new_committer(), self.settings.poll_interval_s)
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        group, self._group = self._group, None
-        if group is not None:
-            await group.close()
-
-    async def heartbeat(self, job: Job | str) -> None:
-        beat = Heartbeat(Claim.of(job), self._clock.now())
-        if not self._opened().ride(beat):
-            await self._submit(beat)
-
-    def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
-        return self._opened().submit(operation, if_abandoned)
-
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
-        await self._opened().wait_ready(entrypoint, timeout_s)
-
-    def _opened(self) -> GroupCommit:
-        if self._group is None:
-            raise QueueClosedError("the queue is not open: use it inside `async with`")
-        return self._group
-
-
-# The event loop keeps only weak references to its tasks.
-_running: set["asyncio.Task[None]"] = set()
+    def _content(self, entrypoint: str, payload: Any) -> bytes:
+        content = payload_bytes(payload)
+        if len(content) > self.settings.payload_bytes_max:
+            raise PayloadError(
+                f"the payload for {entrypoint!r} has {len(content)} bytes; the limit is"
+                f" {self.settings.payload_bytes_max} (payload_bytes_max). Store it elsewhere"
+                " and enqueue a reference to it."
+            )
+        return content
 
 
 def _ignore(answer: "asyncio.Future[Any]") -> None:
@@ -358,15 +332,6 @@ def _ignore(answer: "asyncio.Future[Any]") -> None:
 
 def _release(claimed: list[Job]) -> Operation | None:
     return Release(tuple(map(Claim.of, claimed))) if claimed else None
-
-
-def _payload_bytes(payload: Any) -> bytes:
-    if isinstance(payload, bytes | bytearray | memoryview):
-        return bytes(payload)
-    try:
-        return msgspec.json.encode(payload)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise PayloadError(f"the payload is neither bytes nor JSON: {error}") from error
 
 
 def _is_text(value: object) -> bool:

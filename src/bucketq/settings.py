@@ -28,8 +28,30 @@ class Settings:
     # longer than a failover of any storage service, shorter than a caller's patience.
     retry_for_s: float = 30.0
 
-    # Every payload travels with every commit, so a huge one slows everybody down.
-    payload_bytes_max: int = 16 * 1024 * 1024
+    # Waiting jobs beyond this number, or a queue.json beyond these bytes, overflow into
+    # segments: every commit rewrites queue.json, and up to here it costs little more than a
+    # small one does.
+    hot_jobs_max: int = 2000
+    hot_bytes_max: int = 512 * 1024
+
+    # The size of a segment. Each costs a line in queue.json, so there should be few of them;
+    # each is read as a whole, so it should come within a moment.
+    segment_jobs_max: int = 10_000
+    segment_bytes_max: int = 8 * 1024 * 1024
+
+    # A larger payload becomes an object of its own, instead of travelling with every commit.
+    payload_inline_max: int = 64 * 1024
+
+    # The limit for any payload: it has to fit into the memory of a worker, and of a producer.
+    payload_bytes_max: int = 256 * 1024 * 1024
+
+    # New work is refused when queue.json would pass this. Only jobs that cannot overflow get
+    # it there: those in progress, the dead, or all of them in a storage of two methods.
+    queue_bytes_max: int = 64 * 1024 * 1024
+
+    # How long an object may lie beside the queue without being referred to: longer than
+    # the longest `enqueue_many`, whose segments are referred to only when it ends.
+    collect_after_s: float = 24 * 3600.0
 
     # True promises that nobody else writes to this queue. Then an answer such as "the
     # queue is empty" needs no look at the storage first.
@@ -40,5 +62,6 @@ class Settings:
             value = getattr(self, field.name)
             if not isinstance(value, int | float) or not value >= 0:
                 raise ConfigurationError(f"{field.name} must be a number, not below 0: {value!r}")
-            if value == 0 and field.name in {"stale_after_s", "poll_interval_s", "payload_bytes_max"}:
+            may_be_0 = {"commit_interval_s", "retry_for_s", "payload_inline_max", "sole_writer"}
+            if value == 0 and field.name not in may_be_0:
                 raise ConfigurationError(f"{field.name} must be above 0")

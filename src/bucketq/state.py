@@ -11,24 +11,42 @@
 One method a transition. No I/O, clock or chance in here: ids and times are arguments.
 Every transition costs O(log n); `apply` makes an operation of several transitions
 all-or-nothing, by an undo log of the jobs it touched.
+
+Waiting jobs may also stand in the segments of the backlog. They come in when it is their
+turn, from the shelf, where somebody has put the segment's content. A transition that needs
+a segment which is not on the shelf raises SegmentNeededError and is to be tried again later.
 """
 
-import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.errors import ClaimLostError, ConfigurationError, JobNotFoundError
+from bucketq.backlog import Backlog, OutdatedSegmentError
+from bucketq.errors import (
+    ClaimLostError,
+    ConfigurationError,
+    JobNotFoundError,
+    QueueFullError,
+    StorageError,
+)
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.jobline import line_bytes
+from bucketq.object_name import version_of
+from bucketq.ready import ReadyLine
+from bucketq.segment import Segment, key_of
+from bucketq.settings import Settings
+from bucketq.shelf import Shelf
 
 T = TypeVar("T")
 
 WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
-_HEAP_SLACK = 64
+# What a claim adds to a job's line, about.
+_CLAIM_BYTES = 140
+_SPILL_MIN_JOBS = 32
+_SEGMENT_LINE_BYTES = 300
 
 
 class Mark(NamedTuple):
@@ -54,7 +72,8 @@ class QueueState:
 
     `version` grows by one with every commit. `touched` collects the ids of jobs that
     changed, with their sequence; whoever encodes the state empties it. `changes` counts changes, so that
-    "nothing happened" is seen without comparing.
+    "nothing happened" is seen without comparing. `dropped` collects the names of objects
+    that are not referred to any more; `size` is about the bytes of queue.json.
     """
 
     def __init__(
@@ -68,6 +87,8 @@ class QueueState:
         dead_total: int = 0,
         writers: dict[str, Mark] | None = None,
         forgotten_version: int = 0,
+        collected_version: int = 0,
+        backlog: Backlog | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -76,31 +97,36 @@ class QueueState:
         self.dead_total = dead_total
         self.writers = writers or {}
         self.forgotten_version = forgotten_version
+        self.collected_version = collected_version
+        self.backlog = backlog or Backlog()
+        self.shelf = Shelf()
+        self.settings = Settings()
+        self.size = 0
         self.changes = 0
         self._jobs = {job.id: job for job in jobs}
-        self._queued = self._in_progress = self._dead = 0
-        self._waiting: Counter[str] = Counter()
+        self._ready = ReadyLine(self._jobs)
+        self._in_progress = self._dead = 0
         for job in self._jobs.values():
             self._count(job, 1)
-        self._ready: dict[str | None, list[tuple[int, int, str]]] = {}
         self._undo: list[tuple[str, Job | None]] = []
         self.touched: dict[str, int] = {}
+        self.dropped: list[str] = []
 
     # Looking
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Every job in the queue, in the order of enqueueing."""
+        """Every job in queue.json itself, in the order of enqueueing."""
         return tuple(sorted(self._jobs.values(), key=lambda job: job.sequence))
 
     def queued_jobs(self, entrypoint: str | None = None) -> tuple[Job, ...]:
-        """The waiting jobs, in the order in which they will be dequeued."""
+        """The waiting jobs in queue.json itself, in the order in which they will be dequeued."""
         waiting = (
             job
             for job in self._jobs.values()
             if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
         )
-        return tuple(sorted(waiting, key=lambda job: (job.priority, job.sequence)))
+        return tuple(sorted(waiting, key=key_of))
 
     def in_progress_jobs(self) -> tuple[Job, ...]:
         """The jobs that a worker holds, in the order of enqueueing."""
@@ -110,15 +136,24 @@ class QueueState:
         """The jobs that used up their attempts, in the order of enqueueing."""
         return self._with_status(JobStatus.DEAD)
 
-    def find(self, job_id: str) -> Job | None:
-        """The job with this id, or None."""
+    def in_file(self, job_id: str) -> Job | None:
+        """The job with this id, if it stands in queue.json itself."""
         return self._jobs.get(job_id)
+
+    def find(self, job_id: str) -> Job | None:
+        """The job with this id, wherever it stands, or None."""
+        if job := self._jobs.get(job_id):
+            return job
+        for segment in self.backlog:
+            if segment.may_hold(job_id) and (job := self.shelf.find(segment, job_id)):
+                return job
+        return None
 
     @property
     def stats(self) -> Stats:
         """The counts, without looking at the jobs."""
         return Stats(
-            queued=self._queued,
+            queued=self.waiting(),
             in_progress=self._in_progress,
             dead=self._dead,
             enqueued_total=self.enqueued_total,
@@ -128,11 +163,25 @@ class QueueState:
 
     def waiting(self, entrypoint: str | None = None) -> int:
         """How many jobs wait, of one entrypoint or of all, without looking at them."""
-        return self._queued if entrypoint is None else self._waiting[entrypoint]
+        return self._ready.count(entrypoint) + self.backlog.waiting(entrypoint)
+
+    def waiting_in_file(self, entrypoint: str | None = None) -> int:
+        """How many of them stand in queue.json itself."""
+        return self._ready.count(entrypoint)
+
+    def upcoming_segments(self) -> list[Segment]:
+        """The segments that will soon be needed by those who dequeue here."""
+        soon: dict[str, Segment] = {}
+        for entrypoint in self._ready.asked:
+            for segment in self.backlog.upcoming(entrypoint, 2):
+                soon[segment.name] = segment
+                if segment.count > 2 * self._share:
+                    break
+        return list(soon.values())
 
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        live = self._queued + self._in_progress
+        live = self.waiting() + self._in_progress
         return self.enqueued_total == live + self.completed_total + self.dead_total
 
     # Transitions
@@ -141,17 +190,32 @@ class QueueState:
         """Put a new job at the end of its priority's line."""
         if job.id in self._jobs:
             raise ConfigurationError(f"job {job.id} is in the queue already")
+        if job.payload_object is not None:
+            self._refuse_collected(job.payload_object)
+        self._make_room(line_bytes(job))
         self.sequence += 1
         job = replace(job, sequence=self.sequence)
         self._put(job)
         self.enqueued_total += 1
         return job
 
+    def enqueue_segments(self, segments: Iterable[Segment]) -> None:
+        """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
+        base = self.sequence
+        for segment in segments:
+            self._refuse_collected(segment.name)
+            self._make_room(_SEGMENT_LINE_BYTES)
+            self.backlog = self.backlog.replaced((), [segment.moved(base)])
+            self.sequence += segment.count
+            self.enqueued_total += segment.count
+        self.changes += 1
+
     def dequeue(self, entrypoint: str | None, token: str, now: datetime) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
         job = self._next_ready(entrypoint)
         if job is None:
             return None
+        self._make_room(_CLAIM_BYTES)
         claimed = replace(
             job,
             status=JobStatus.IN_PROGRESS,
@@ -167,11 +231,17 @@ class QueueState:
         """The work is done: the job leaves the queue."""
         job = self._held(claim)
         self._set(job.id, job, None)
+        if job.payload_object is not None:
+            self.dropped.append(job.payload_object)
         self.completed_total += 1
 
     def nack(self, claim: Claim, error: str | None) -> Job:
         """The work failed: back to its place in line, or dead if no attempt is left."""
         return self._give_back(self._held(claim), error)
+
+    def bury(self, claim: Claim, error: str) -> Job:
+        """The job can never succeed: dead, whatever attempts are left."""
+        return self._end_attempt(self._held(claim), error, JobStatus.DEAD)
 
     def heartbeat(self, claim: Claim, now: datetime) -> None:
         """The worker lives. The stamp always grows, so that a change shows on any clock."""
@@ -193,12 +263,81 @@ class QueueState:
         self._put(_unclaimed(job, JobStatus.QUEUED, attempts=job.attempts - 1, error=job.error))
         return True
 
+    # The backlog
+
+    def spill(self, segment: Segment, jobs: Iterable[Job]) -> None:
+        """Let a segment stand for these waiting jobs, but for those that moved on meanwhile."""
+        self._refuse_collected(segment.name)
+        moved_on = []
+        for job in jobs:
+            if self._jobs.get(job.id) == job:
+                self._set(job.id, job, None)
+            else:
+                moved_on.append(job.sequence)
+        if len(moved_on) > segment.count // 2:
+            raise OutdatedSegmentError(segment.name)
+        left = replace(segment, count=segment.count - len(moved_on), holes=tuple(moved_on))
+        self.backlog = self.backlog.replaced((), [left])
+
+    def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> None:
+        """Let segments stand for others that held the same jobs."""
+        for segment in new:
+            self._refuse_collected(segment.name)
+        held = {segment.name: segment for segment in self.backlog}
+        if any(held.get(segment.name) != segment for segment in old):
+            raise OutdatedSegmentError
+        self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
+        self.dropped += [segment.name for segment in old]
+        self.changes += 1
+
+    def absorb(self, segment: Segment) -> None:
+        """Bring in every job of a segment that is on the shelf."""
+        self._bring_in(segment, list(self.shelf.jobs(segment)), None)
+
+    def overflow(self) -> list[list[Job]]:
+        """The waiting jobs that had better stand in segments: of each entrypoint the last ones.
+
+        The first ones stay, so that workers find their next jobs at hand.
+        """
+        lines: dict[str, list[Job]] = {}
+        for job in self.queued_jobs():
+            lines.setdefault(job.entrypoint, []).append(job)
+        settings = self.settings
+        last_ones = []
+        for line in lines.values():
+            stay = settings.hot_jobs_max // 4 // len(lines)
+            stay_bytes = settings.hot_bytes_max // 4 // len(lines)
+            size = number = 0
+            while number < len(line) and number < stay and size < stay_bytes:
+                size += line_bytes(line[number])
+                number += 1
+            leaving = line[number:]
+            # A segment should be worth its object.
+            if (
+                len(leaving) >= _SPILL_MIN_JOBS
+                or sum(map(line_bytes, leaving)) >= settings.hot_bytes_max // 8
+            ):
+                last_ones.append(leaving)
+        return last_ones
+
+    def object_names(self) -> set[str]:
+        """The objects that queue.json itself refers to; segments may refer to more payloads."""
+        payloads = {job.payload_object for job in self._jobs.values() if job.payload_object is not None}
+        return payloads | {segment.name for segment in self.backlog}
+
+    def collect(self, version: int) -> None:
+        """From now on let nobody begin to refer to an object from before this version."""
+        if version > self.collected_version:
+            self.collected_version = version
+            self.changes += 1
+
     # Operations, commits
 
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._undo.clear()
-        sequence, changes = self.sequence, self.changes
+        sequence, changes, size = self.sequence, self.changes, self.size
+        backlog, dropped = self.backlog, len(self.dropped)
         totals = self.enqueued_total, self.completed_total, self.dead_total
         try:
             return operation(self)
@@ -206,7 +345,9 @@ class QueueState:
             undo, self._undo = self._undo, []
             for job_id, job in reversed(undo):
                 self._set(job_id, self._jobs.get(job_id), job)
-            self.sequence, self.changes = sequence, changes
+            self.sequence, self.changes, self.size = sequence, changes, size
+            self.backlog = backlog
+            del self.dropped[dropped:]
             self.enqueued_total, self.completed_total, self.dead_total = totals
             raise
 
@@ -236,7 +377,7 @@ class QueueState:
         return tuple(sorted(found, key=lambda job: job.sequence))
 
     def _held(self, claim: Claim) -> Job:
-        job = self._jobs.get(claim.job_id)
+        job = self.find(claim.job_id)
         if job is None:
             raise JobNotFoundError(claim.job_id)
         if job.status is not JobStatus.IN_PROGRESS:
@@ -247,12 +388,31 @@ class QueueState:
 
     def _give_back(self, job: Job, error: str | None) -> Job:
         exhausted = job.attempts >= job.max_attempts
-        status = JobStatus.DEAD if exhausted else JobStatus.QUEUED
+        return self._end_attempt(job, error, JobStatus.DEAD if exhausted else JobStatus.QUEUED)
+
+    def _end_attempt(self, job: Job, error: str | None, status: JobStatus) -> Job:
         given_back = _unclaimed(job, status, attempts=job.attempts, error=error)
         self._put(given_back)
-        if exhausted:
+        if status is JobStatus.DEAD:
             self.dead_total += 1
         return given_back
+
+    def _refuse_collected(self, name: str) -> None:
+        version = version_of(name)
+        if version is None or version < self.collected_version:
+            raise StorageError(
+                f"object {name} was begun so long ago that it may have been collected as garbage"
+                " (collect_after_s). Nothing was changed; try again."
+            )
+
+    def _make_room(self, size: int) -> None:
+        self.size += size
+        if self.size > self.settings.queue_bytes_max:
+            raise QueueFullError(
+                f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max), with"
+                f" {self._in_progress} jobs in progress, {self._ready.count()} waiting and {self._dead} dead"
+                " in it. New work is refused until some of it is finished."
+            )
 
     def _put(self, job: Job) -> None:
         self._set(job.id, self._jobs.get(job.id), job)
@@ -271,38 +431,39 @@ class QueueState:
         self.touched[job_id] = job.sequence
         self._count(job, 1)
         if job.status is JobStatus.QUEUED:
-            self._push_ready(job)
+            self._ready.push(job)
 
     def _count(self, job: Job, step: int) -> None:
         if job.status is JobStatus.QUEUED:
-            self._queued += step
-            self._waiting[job.entrypoint] += step
+            self._ready.change_count(job, step)
         elif job.status is JobStatus.IN_PROGRESS:
             self._in_progress += step
         else:
             self._dead += step
 
-    def _push_ready(self, job: Job) -> None:
-        for asked in (None, job.entrypoint):
-            heap = self._ready.get(asked)
-            if heap is not None:
-                heapq.heappush(heap, (job.priority, job.sequence, job.id))
-                # Jobs claimed through the other heap leave their entries: rebuild now and then.
-                if len(heap) > 2 * self.waiting(asked) + _HEAP_SLACK:
-                    del self._ready[asked]
+    @property
+    def _share(self) -> int:
+        # Of the jobs that stay at hand, each entrypoint with a backlog has its part.
+        return max(1, self.settings.hot_jobs_max // 4 // max(1, self.backlog.entrypoints))
 
     def _next_ready(self, entrypoint: str | None) -> Job | None:
-        heap = self._ready.get(entrypoint)
-        if heap is None:
-            # Built when first asked for: a producer never asks. A sorted list is a heap.
-            heap = [(job.priority, job.sequence, job.id) for job in self.queued_jobs(entrypoint)]
-            self._ready[entrypoint] = heap
-        while heap:
-            job = self._jobs.get(heap[0][2])
-            if job is not None and job.status is JobStatus.QUEUED:
+        while True:
+            job = self._ready.first(entrypoint)
+            segment = self.backlog.first(entrypoint)
+            if segment is None or (job is not None and key_of(job) < segment.first):
                 return job
-            heapq.heappop(heap)
-        return None
+            taken, left = self.shelf.take(
+                segment, self._share, self.settings.hot_bytes_max // 4, self.backlog.follower(segment)
+            )
+            self._bring_in(segment, taken, left)
+
+    def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
+        self.backlog = self.backlog.replaced([segment], [left] if left else [])
+        if left is None:
+            self.dropped.append(segment.name)
+        for job in jobs:
+            self._put(job)
+            self.size += line_bytes(job)
 
 
 def _unclaimed(job: Job, status: JobStatus, attempts: int, error: str | None) -> Job:

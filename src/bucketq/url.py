@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bucketq.queue import BrokerQueue
+from bucketq.embedded import BrokerQueue
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
 

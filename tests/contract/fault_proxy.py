@@ -47,6 +47,8 @@ class FaultProxy(ThreadingHTTPServer):
         self.upstream = urlsplit(upstream)
         self.endpoint_url = f"http://127.0.0.1:{self.server_port}{self.upstream.path}"
         self.fault: Answer | Loss | None = None
+        # How long contents are held up halfway, in both directions.
+        self.pause_s = 0.0
         self.requests: list[Request] = []
         self.answered_bytes = 0
         self.landed = threading.Event()
@@ -67,7 +69,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.requests.append(Request(self.command, headers))
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        size_bytes = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(size_bytes // 2)
+        if size_bytes:
+            self.server.closing.wait(self.server.pause_s)
+        body += self.rfile.read(size_bytes - len(body))
         fault = self.server.fault
         if isinstance(fault, Answer):
             self._answer(fault.status, [], f"<Error><Code>{fault.code}</Code></Error>".encode())
@@ -115,7 +121,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content if sent is None else sent)
+            sent = content if sent is None else sent
+            self.wfile.write(sent[: len(sent) // 2])
+            if sent:
+                self.wfile.flush()
+                self.server.closing.wait(self.server.pause_s)
+            self.wfile.write(sent[len(sent) // 2 :])
             self.server.answered_bytes += len(content)
         self.wfile.flush()
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ class Crash(BaseException):
 class FaultyOS:
     """The `os` module, but `before` is called with the name and arguments of each system call."""
 
-    CALLS = ("open", "write", "fchmod", "utime", "fsync", "rename", "link")
+    CALLS = ("open", "write", "fchmod", "utime", "fsync", "rename", "link", "unlink")
 
     def __init__(self, before: Callable[..., Any]) -> None:
         self._before = before
@@ -104,7 +105,7 @@ async def test_content_reaches_the_disk_before_its_name_does(
     assert steps == ["write", "fsync", "rename", "fsync"]
 
 
-@pytest.mark.parametrize("failing", FaultyOS.CALLS[:-1])
+@pytest.mark.parametrize("failing", ["open", "write", "fchmod", "utime", "fsync", "rename"])
 async def test_full_disk_leaves_the_old_content(
     path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
@@ -268,22 +269,55 @@ async def test_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
 async def test_crash_in_a_create_shows_nothing_or_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     objects = LocalFileSystemStorage(path).objects
-    _count_calls(monkeypatch, calls)
     await objects.create("first", b"content")
+    _count_calls(monkeypatch, calls)
+    await objects.create("second/object", b"content")
     assert "link" in calls
     for number in range(len(calls)):
+        folder = f"crash {number}/"
         monkeypatch.setattr(file, "os", FaultyOS(_crash_at(number)))
         with pytest.raises(Crash):
-            await objects.create(f"folder/{number}", b"content")
+            await objects.create(f"{folder}object", b"content")
         monkeypatch.setattr(file, "os", os)
-        names = [info.name async for info in objects.list("folder/")]
-        assert set(names) <= {f"folder/{done}" for done in range(number + 1)}
-        if f"folder/{number}" in names:
+        names = [info.name async for info in objects.list(folder)]
+        assert set(names) <= {f"{folder}object"}
+        if names:
             with pytest.raises(ObjectExistsError):
-                await objects.create(f"folder/{number}", b"other")
+                await objects.create(f"{folder}object", b"other")
         else:
-            await objects.create(f"folder/{number}", b"content")
-        assert await objects.read(f"folder/{number}") == b"content"
+            await objects.create(f"{folder}object", b"content")
+        assert await objects.read(f"{folder}object") == b"content"
+
+
+async def test_new_folders_reach_the_disk_before_what_is_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileSystemStorage(tmp_path / "a" / "b" / "queue.json")
+    queue_folder, side_folder = tmp_path / "a" / "b", tmp_path / "a" / "b" / "queue"
+    steps: list[str | int] = []
+
+    def before(name: str, *arguments: Any) -> None:
+        if name in ("rename", "link"):
+            steps.append(name)
+        elif name == "fsync" and stat.S_ISDIR((found := os.fstat(arguments[0])).st_mode):
+            steps.append(found.st_ino)
+
+    def inodes(*folders: Path) -> list[int]:
+        return [os.stat(folder).st_ino for folder in folders]
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    etag = await storage.write(b"1")
+    assert steps == [*inodes(tmp_path, tmp_path / "a"), "rename", *inodes(queue_folder)]
+    steps.clear()
+    await storage.write(b"2", etag)
+    assert steps == ["rename", *inodes(queue_folder)]
+    steps.clear()
+    await storage.objects.create("c/d/object", b"")
+    made_in = inodes(queue_folder, side_folder, side_folder / "c")
+    assert steps == [*made_in, "link", *inodes(side_folder / "c" / "d")]
+    steps.clear()
+    await storage.objects.create("c/d/another", b"")
+    assert steps == ["link", *inodes(side_folder / "c" / "d")]
 
 
 async def test_half_made_objects_are_not_listed(path: Path) -> None:
@@ -293,12 +327,67 @@ async def test_half_made_objects_are_not_listed(path: Path) -> None:
     assert [info.name async for info in objects.list()] == ["folder/whole"]
 
 
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "../queue.json", "a/../../b", "a//b", "a/", ".hidden"])
-async def test_names_that_lead_elsewhere_are_refused(path: Path, name: str) -> None:
+async def _leave_temporary(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Crash in a create, before its temporary file is removed."""
+
+    def crash(*arguments: Any, **options: Any) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(Path, "unlink", crash)
+        await LocalFileSystemStorage(path).objects.create("folder/object", b"content")
+    (left,) = (path.with_suffix("") / "folder").glob(".*")
+    return left
+
+
+def _set_age(path: Path, hours: float) -> None:
+    modified_s = time.time() - hours * 3600
+    os.utime(path, (modified_s, modified_s), follow_symlinks=False)
+
+
+async def test_temporary_that_a_crash_left_is_removed_after_a_day(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     objects = LocalFileSystemStorage(path).objects
-    for request in (objects.read(name), objects.create(name, b""), objects.delete(name)):
-        with pytest.raises(StorageError, match="is no object name"):
-            await request
+    left = await _leave_temporary(path, monkeypatch)
+    for hours, is_kept in ((-1, True), (0, True), (23.9, True), (24.1, False)):
+        _set_age(left, hours)
+        assert [info.name async for info in objects.list()] == ["folder/object"]
+        assert left.exists() == is_kept, f"{hours} hours old"
+    assert await objects.read("folder/object") == b"content"
+
+
+async def test_nothing_else_that_is_hidden_is_ever_removed(path: Path) -> None:
+    objects = LocalFileSystemStorage(path).objects
+    await objects.create("object", b"content")
+    folder, token = path.with_suffix(""), "0123456789abcdef" * 2
+    others = [".keep", ".1234.tmp", f".{token}", f".{token}.tmp~", f".{token.upper()}.tmp", f"{token}.tmp"]
+    for name in others:
+        (folder / name).touch()
+    (folder / f".{token}.tmp").mkdir()
+    for entry in folder.iterdir():
+        _set_age(entry, hours=1000)
+    before = sorted(os.listdir(folder))
+    assert [info.name async for info in objects.list()] == [f"{token}.tmp", "object"]
+    assert sorted(os.listdir(folder)) == before
+
+
+async def test_listing_does_without_removing_what_it_may_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = await _leave_temporary(path, monkeypatch)
+    _set_age(left, hours=25)
+    refused = []
+
+    def before(name: str, *arguments: Any) -> None:
+        if name == "unlink":
+            refused.append(Path(arguments[0]))
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    objects = LocalFileSystemStorage(path).objects
+    assert [info.name async for info in objects.list()] == ["folder/object"]
+    assert refused == [left]
 
 
 async def test_a_long_listing_is_complete(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""FaultyStorage: an in-memory object whose requests go wrong as told."""
+"""FaultyStorage: an in-memory queue object, and objects beside it, whose requests go wrong as told."""
 
 import asyncio
 from collections import deque
 from contextlib import suppress
 
-from bucketq import CASConflictError, InMemoryStorage, SlowDownError, StorageError
+from bucketq import CASConflictError, InMemoryStorage, ObjectNotFoundError, SlowDownError, StorageError
 
 
 class FaultyStorage:
@@ -16,16 +16,23 @@ class FaultyStorage:
     lost request    never arrives
     late            seems to fail, lands a moment later unless the object has changed
     slow down       429
+
+    The requests for the objects beside the queue take theirs from `object_faults`.
     """
 
     def __init__(self, inner=None):
         self.inner = inner or InMemoryStorage()
-        self.objects = self.inner.objects
+        self.objects = FaultyObjects(self)
         self.faults = deque()
+        self.object_faults = deque()
         self.is_down = False
         self.latency_s = 0.0
         self.reads = 0
         self.writes = 0
+        self.creates = 0
+        self.object_reads = 0
+        self.deletes = 0
+        self.lists = 0
         self.versions = []
 
     async def read(self):
@@ -74,3 +81,50 @@ class FaultyStorage:
         # Nothing in it awaits, so one step is all of it.
         with suppress(StopIteration, CASConflictError):
             self._land(content, if_match).send(None)
+
+
+class FaultyObjects:
+    """Each create, read and delete takes the storage's next `object_faults`; a listing takes none.
+
+    lost answer     lands, then the connection breaks
+    lost request    never arrives
+    slow down       429
+    gone            a read finds no such object
+    """
+
+    def __init__(self, storage):
+        self.storage = storage
+
+    async def read(self, name):
+        self.storage.object_reads += 1
+        return await self._ask("read", name)
+
+    async def create(self, name, content):
+        self.storage.creates += 1
+        await self._ask("create", name, content)
+
+    async def delete(self, name):
+        self.storage.deletes += 1
+        await self._ask("delete", name)
+
+    async def list(self, prefix=""):
+        self.storage.lists += 1
+        await self.storage._reach()
+        async for info in self.storage.inner.objects.list(prefix):
+            yield info
+
+    async def _ask(self, verb, name, *content):
+        await self.storage._reach()
+        fault = self.storage.object_faults.popleft() if self.storage.object_faults else None
+        if fault == "lost request":
+            raise StorageError("injected: connection refused")
+        if fault == "slow down":
+            raise SlowDownError("injected: 429")
+        if fault == "gone":
+            assert verb == "read", f"only a read finds an object gone, not {verb} {name}"
+            raise ObjectNotFoundError(f"injected: no object {name!r}")
+        outcome = await getattr(self.storage.inner.objects, verb)(name, *content)
+        if fault == "lost answer":
+            raise StorageError("injected: connection reset")
+        assert fault is None, fault
+        return outcome

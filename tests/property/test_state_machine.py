@@ -3,11 +3,20 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
-from bucketq import BrokerQueue, ClaimLostError, DirectQueue, InMemoryStorage, JobNotFoundError
+from bucketq import BrokerQueue, ClaimLostError, DirectQueue, InMemoryStorage, JobNotFoundError, Settings
 
 ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
 
@@ -27,13 +36,14 @@ class QueueAgainstModel(RuleBasedStateMachine):
     """Two BrokerQueues and a DirectQueue on one object; the model is a plain list of jobs."""
 
     claims = Bundle("claims")
+    settings = Settings()
 
     def __init__(self):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.storage = InMemoryStorage()
-        self.brokers = [BrokerQueue(self.storage), BrokerQueue(self.storage)]
-        self.queues = [*self.brokers, DirectQueue(self.storage)]
+        self.brokers = [BrokerQueue(self.storage, settings=self.settings) for _ in range(2)]
+        self.queues = [*self.brokers, DirectQueue(self.storage, self.settings)]
         for queue in self.brokers:
             self.do(queue.__aenter__())
         self.model = {}
@@ -74,8 +84,8 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(0, 3))
     def enqueue_many(self, who, entrypoint, count):
-        for job in self.do(self.queues[who].enqueue_many(entrypoint, range(count))):
-            self.add(job)
+        for job_id in self.do(self.queues[who].enqueue_many(entrypoint, range(count))):
+            self.add(self.do(self.queues[who].find(job_id)))
 
     @rule(
         target=claims,
@@ -158,8 +168,13 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1))
     def restart(self, who):
         self.do(self.brokers[who].__aexit__(None, None, None))
-        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage)
+        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage, settings=self.settings)
         self.do(self.brokers[who].__aenter__())
+
+    @rule()
+    def time_passes(self):
+        """Whatever goes on beside the calls comes to its end."""
+        self.do(asyncio.sleep(0.002))
 
     @invariant()
     def the_stored_queue_is_the_models(self):
@@ -173,5 +188,36 @@ class QueueAgainstModel(RuleBasedStateMachine):
         assert state.is_conserved()
 
 
-QueueAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestQueueAgainstModel = QueueAgainstModel.TestCase
+class SegmentedQueueAgainstModel(QueueAgainstModel):
+    """The same with limits so small that nearly every job passes through a segment."""
+
+    settings = Settings(
+        hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, collect_after_s=0.001
+    )
+
+    @rule(who=st.integers(0, 2), job=QueueAgainstModel.claims)
+    def find(self, who, job):
+        found = self.do(self.queues[who].find(job.id))
+        model = self.model.get(job.id)
+        assert (found and found.token) == (model and model.token)
+
+    @rule(who=st.integers(0, 2), dry_run=st.booleans())
+    def collect(self, who, dry_run):
+        self.do(self.queues[who].collect_garbage(dry_run=dry_run))
+
+    @invariant()
+    def what_is_referred_to_exists(self):
+        state = self.do(self.queues[2].read_state())
+        for job in state.jobs:
+            assert self.do(self.queues[2].fetch_payload(job)) is not None
+
+    def teardown(self):
+        self.do(self.queues[2].collect_garbage())
+        super().teardown()
+
+
+@pytest.mark.parametrize("machine", [QueueAgainstModel, SegmentedQueueAgainstModel])
+def test_against_the_model(machine):
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+    )

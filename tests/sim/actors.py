@@ -20,7 +20,7 @@ async def producer(q, world):
         with suppress(BucketQError):
             await q.enqueue(
                 world.random.choice(ENTRYPOINTS),
-                count=world.random.choice([1, 1, 1, 3]),
+                count=world.random.choice([1, 1, 1, 1, 1, 3, 3, 9]),
                 priority=world.random.choice([0, 0, 0, 1, -1]),
                 max_attempts=world.random.choice([1, 3, 50]),
             )
@@ -73,6 +73,22 @@ async def deserter(q, world):
         await asyncio.sleep(world.random.uniform(0.5, 5) if world.is_stormy else 60)
 
 
+async def onlooker(q, world):
+    """Looks jobs up that it has seen before, and cleans up behind the dead."""
+    seen = []
+    while True:
+        with suppress(BucketQError):
+            jobs = await q.dequeue(None, batch_size=1, wait=0)
+            seen += jobs
+            for job in jobs:
+                await q.nack(job, error="only looking")
+            for job in world.random.sample(seen, min(3, len(seen))):
+                await q.find(job)
+            if world.is_stormy:
+                await q.collect()
+        await asyncio.sleep(world.random.uniform(1, 5) if world.is_stormy else 60)
+
+
 async def work_as(q, world, act):
     """Claim, do what `act` says (a coroutine function or a number of seconds), settle."""
     while True:
@@ -97,4 +113,4 @@ async def handle(q, world, act, job):
         await q.ack(job)
 
 
-ACTORS = [producer, producer, worker, worker, slow_worker, zombie, transactor, deserter]
+ACTORS = [producer, producer, worker, worker, slow_worker, zombie, transactor, deserter, onlooker]

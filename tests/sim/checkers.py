@@ -215,6 +215,36 @@ def attempts_are_only_spent_by_claims(record):
             raise ViolationError(f"{job_id} was tried more often than allowed", job_id)
 
 
+def what_is_referred_to_exists(record):
+    for version, following in zip(record.versions, [*record.versions[1:], None], strict=True):
+        for removed in record.removals:
+            ended_s = following.at_s if following is not None else float("inf")
+            if removed.name in version.needs and removed.at_s < ended_s:
+                raise ViolationError(
+                    f"{removed.by} removed {removed.name} at {removed.at_s:.3f}, which version"
+                    f" {version.state.version} of {version.at_s:.3f} needs"
+                )
+
+
+def nothing_is_left_behind(record):
+    if garbage := record.left_over - record.versions[-1].needs:
+        raise ViolationError(f"nobody removed {sorted(garbage)}")
+
+
+def payloads_come_back_to_the_byte(record):
+    stored = {job.id: job.payload for version in record.versions for job in version.state.jobs}
+    for call in record.calls.values():
+        for job_id, payload in call.payloads.items():
+            if stored[job_id] != payload:
+                raise ViolationError(f"{job_id} came with {payload}, not {stored[job_id]}", job_id, call)
+
+
+def no_payload_is_declared_lost(record):
+    for job in record.versions[-1].state.dead_jobs():
+        if "payload" in (job.error or ""):
+            raise ViolationError(f"{job.id} is dead: {job.error}", job.id)
+
+
 def storage_trouble_is_all_that_callers_ever_see(record):
     for call in record.calls.values():
         allowed = (JobNotFoundError, StorageError)
@@ -250,6 +280,10 @@ CHECKERS = [
     storage_trouble_is_all_that_callers_ever_see,
     every_caller_that_lives_is_answered,
     everything_is_finished_once_the_storms_are_over,
+    what_is_referred_to_exists,
+    nothing_is_left_behind,
+    payloads_come_back_to_the_byte,
+    no_payload_is_declared_lost,
 ]
 
 # For real processes, where the moment of a landing is known only as "not before it was sent".

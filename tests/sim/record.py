@@ -3,6 +3,8 @@
 import hashlib
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from bucketq import (
     CASConflictError,
     JobNotFoundError,
@@ -28,6 +30,7 @@ class Call:
     began_s: float
     ended_s: float | None = None
     result: object = None
+    payloads: dict[str, bytes] = field(default_factory=dict)
     error: BaseException | None = None
     is_cancelled: bool = False
 
@@ -52,11 +55,27 @@ class Call:
 
 @dataclass
 class Version:
-    """The queue after one write."""
+    """The queue after one write, as one whole: with the jobs of its segments and all payloads."""
 
     at_s: float
     by: str
     state: QueueState
+    # The objects beside the queue that it needs.
+    needs: frozenset = frozenset()
+
+    @classmethod
+    def of(cls, at_s, by, content, objects):
+        """Put together what was written and the objects, by name, that it refers to."""
+        state = decode(content)
+        needs = {segment.name for segment in state.backlog}
+        for segment in tuple(state.backlog):
+            state.shelf.put(segment, objects[segment.name])
+            state.absorb(segment)
+        for job in state.jobs:
+            if job.payload_object is not None:
+                needs.add(job.payload_object)
+                state._jobs[job.id] = replace(job, payload=objects[job.payload_object])
+        return cls(at_s, by, state, frozenset(needs))
 
 
 @dataclass
@@ -72,10 +91,16 @@ class Record:
     is_drained: bool = False
     ended_s: float = 0.0
     survivors: set[str] = field(default_factory=set)
+    # Which objects beside the queue were removed, and when; which were left when all was over.
+    removals: list = field(default_factory=list)
+    left_over: set[str] = field(default_factory=set)
 
-    def read_landings(self, landings):
+    def read_bucket(self, bucket):
         self.versions = [Version(0.0, "nobody", QueueState())]
-        self.versions += [Version(landed.at_s, landed.by, decode(landed.content)) for landed in landings]
+        for landed in bucket.landings:
+            self.versions.append(Version.of(landed.at_s, landed.by, landed.content, bucket.created))
+        self.removals = bucket.removals
+        self.left_over = set(bucket.objects)
 
     def digest(self):
         """Equal for equal runs: everything that was asked, answered, sent and stored."""

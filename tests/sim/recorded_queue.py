@@ -24,16 +24,26 @@ class RecordedQueue:
     async def enqueue(self, entrypoint, count, priority, max_attempts):
         with self._call("enqueue", entrypoint, count, priority) as call:
             payloads = [{"call": call.number, "n": n} for n in range(count)]
-            jobs = await self._queue.enqueue_many(
+            ids = await self._queue.enqueue_many(
                 entrypoint, payloads, priority=priority, max_attempts=max_attempts
             )
-            call.result = [job.id for job in jobs]
+            call.result = list(ids)
 
     async def dequeue(self, entrypoint, batch_size, wait):
         with self._call("dequeue", entrypoint, batch_size) as call:
             jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
             call.result = [(job.id, job.token) for job in jobs]
+            call.payloads = {job.id: job.payload for job in jobs}
             return jobs
+
+    async def find(self, job):
+        with self._call("find", job.id) as call:
+            found = await self._queue.find(job.id)
+            call.result = [(found.id, found.token)] if found else []
+
+    async def collect(self):
+        with self._call("collect"):
+            await self._queue.collect_garbage()
 
     async def ack(self, job):
         with self._call("ack", (job.id, job.token)):

@@ -5,6 +5,7 @@ seed ──▶ plan ──▶ storm: faults, kills, pauses, outages ──▶ ca
 
 import asyncio
 import random
+from contextvars import Context
 from datetime import timedelta
 from unittest.mock import patch
 
@@ -36,7 +37,10 @@ class World:
         self.is_stormy = True
         self.is_over = False
         self.processes = []
+        self._replacements = set()
         self.storm_s = self.random.uniform(5, 30)
+        self.collect_after_s = self.random.choice([1.0, 10.0, 1000.0])
+        self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
 
     def now_s(self):
         return asyncio.get_running_loop().time()
@@ -52,6 +56,7 @@ class World:
 
     async def run(self):
         self.bucket.weather = self._draw_weather()
+        self.bucket.on_request = self._maybe_kill
         for number in range(self.random.choice([1, 2, 2, 3, 3, 4])):
             self._start(f"p{number}", self._draw_actors())
         storms = [asyncio.create_task(storm()) for storm in (self._kill, self._pause, self._outage)]
@@ -60,7 +65,8 @@ class World:
             storm.cancel()
         self._end_storm()
         await self._drain()
-        self.record.read_landings(self.bucket.landings)
+        await self._clean_up()
+        self.record.read_bucket(self.bucket)
         self.record.ended_s = self.now_s()
         self.is_over = True
         self.record.survivors = {process.name for process in self.processes if process.is_alive}
@@ -113,6 +119,12 @@ class World:
             stale_after_s=STALE_AFTER_S,
             retry_for_s=self.random.choice([5, 20]),
             commit_interval_s=self.random.choice([0, 0, 0.3]),
+            # So small that most jobs pass through a segment, and some through several.
+            hot_jobs_max=self.random.choice([4, 8, 2000]),
+            hot_bytes_max=self.random.choice([1000, 4000, 512_000]),
+            segment_jobs_max=self.random.choice([2, 5]),
+            payload_inline_max=self.random.choice([0, 26, 26, 1000]),
+            collect_after_s=self.collect_after_s,
         )
         if self.random.random() < 0.3:
             queue = RecordedQueue(DirectQueue(storage, settings, clock, mint), self, name, STALE_AFTER_S)
@@ -127,8 +139,21 @@ class World:
             victim = self.random.choice([process for process in self.processes if process.is_alive])
             victim.kill()
             self.note(f"{victim.name} is killed")
-            await asyncio.sleep(self.random.expovariate(1 / 3))
+            await self._replace(victim)
+
+    async def _replace(self, victim):
+        await asyncio.sleep(self.random.expovariate(1 / 3))
+        if self.is_stormy:
             self._start(f"{victim.name}'", self._draw_actors())
+
+    def _maybe_kill(self, client, what):
+        """Kill a process just after it has sent a request, so that each of its steps is its last once."""
+        if self.is_stormy and what != "read" and self.random.random() < self.kills_at_requests:
+            [victim] = [process for process in self.processes if process.name == client]
+            victim.kill()
+            self.note(f"{victim.name} is killed as it sends {what}")
+            replace = asyncio.get_running_loop().create_task(self._replace(victim), context=Context())
+            self._replacements.add(replace)
 
     async def _pause(self):
         while True:
@@ -156,6 +181,15 @@ class World:
             if process.is_paused:
                 process.resume()
         self._start("finisher", [worker, worker])
+
+    async def _clean_up(self):
+        """Let whatever nothing refers to grow old, and have it collected."""
+        clock, mint = VirtualClock(), Mint(random.Random(self.random.random()))
+        settings = Settings(collect_after_s=self.collect_after_s)
+        cleaner = DirectQueue(self.bucket.storage("cleaner"), settings, clock, mint)
+        for _ in range(2):
+            await asyncio.sleep(self.collect_after_s + PATIENCE_S)
+            await cleaner.collect_garbage()
 
     async def _drain(self):
         until_s = self.now_s() + CALM_S_MAX

@@ -7,18 +7,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bucketq import CorruptStateError, Job, JobStatus, NewerFormatError, QueueState
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
 from bucketq.job import Claim
+from bucketq.segment import FORMAT as SEGMENT_FORMAT
+from bucketq.segment import SegmentLines, SegmentWriter
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-1.json is its encoding."""
+    """A state with every field in use; golden/format-2.json is its encoding."""
     state = QueueState()
+    state.collect(7)
     for number, payload in enumerate([b'{"to": "alice"}', b"\x89PNG", b"", b"gone", b"[1]"]):
         state.enqueue(
             Job(
@@ -33,9 +37,47 @@ def example() -> QueueState:
     state.ack(Claim.of(_claim(state, "job-0")))
     _claim(state, "job-2")
     state.nack(Claim.of(_claim(state, "job-4")), "no such host")
+    large = Job(
+        id="job-5",
+        entrypoint="video",
+        payload_object="payloads/000000000008-00000000000000aa",
+        payload_size=70_000,
+        created_at=NOW,
+    )
+    state.enqueue(large)
+    state.enqueue_segments([example_segment()[0]])
+    spilled = [state.enqueue(replace(large, id=f"job-{number}")) for number in (9, 10)]
+    state.spill(segment_of(spilled, "backlog/000000000008-00000000000000cc.json")[0], spilled)
+    state.spill(
+        replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3),
+        [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
+    )
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
+
+
+def example_segment():
+    """Three jobs; golden/segment-1.json is the content of their object."""
+    jobs = [
+        Job(
+            id=f"job-{number}",
+            entrypoint="mail",
+            payload=payload,
+            priority=1,
+            created_at=NOW,
+            sequence=number - 5,
+        )
+        for number, payload in enumerate([b'{"to": "bob"}', b"\x89PNG", b""], 6)
+    ]
+    return segment_of(jobs, "backlog/000000000008-00000000000000bb.json")
+
+
+def segment_of(jobs, name):
+    writer = SegmentWriter()
+    for job in jobs:
+        writer.add(job)
+    return writer.finish(name)
 
 
 def _claim(state: QueueState, expected: str) -> Job:
@@ -52,7 +94,30 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert state.jobs == example().jobs
     assert state.stats == example().stats
     assert state.writers == example().writers
+    assert list(state.backlog) == list(example().backlog)
+    assert state.collected_version == 7
     assert encode(state) == golden
+
+
+def test_the_golden_segment_is_written_and_read():
+    golden = (GOLDEN / f"segment-{SEGMENT_FORMAT}.json").read_bytes()
+    segment, content = example_segment()
+    assert content == golden
+    [taken_in] = [entry for entry in example().backlog if entry.name == segment.name]
+    jobs = list(SegmentLines(taken_in, golden).jobs(taken_in))
+    assert [(job.id, job.sequence, job.payload) for job in jobs] == [
+        ("job-6", 7, b'{"to": "bob"}'),
+        ("job-7", 8, b"\x89PNG"),
+        ("job-8", 9, b""),
+    ]
+    assert json.loads(golden)["entrypoint"] == "mail"
+
+
+def test_a_file_of_format_1_opens_as_it_is():
+    state = decode((GOLDEN / "format-1.json").read_bytes())
+    assert [job.id for job in state.jobs] == ["job-1", "job-2", "job-3", "job-4"]
+    assert (state.stats.enqueued_total, len(state.backlog)) == (5, 0)
+    assert decode(encode(state)).jobs == state.jobs
 
 
 def test_a_file_of_jqueue_opens_as_it_is():
@@ -69,9 +134,11 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 1 + 4 + 1
+    assert len(lines) == 1 + 3 + 1 + 5 + 1
     document = json.loads("\n".join(lines))
-    assert [job["id"] for job in document["jobs"]] == ["job-1", "job-2", "job-3", "job-4"]
+    assert [job["id"] for job in document["jobs"]] == ["job-1", "job-2", "job-3", "job-4", "job-5"]
+    assert [segment["count"] for segment in document["segments"]] == [3, 2, 2]
+    assert json.loads(encode(QueueState()))["jobs"] == []
     assert document["jobs"][3]["json"] == [1]
     assert document["jobs"][0]["payload"] == "iVBORw=="
     assert "priority" not in document["jobs"][1], "defaults are left out"
@@ -133,8 +200,17 @@ GOOD = encode(example())
         (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
         (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
         (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
-        (GOOD.replace(b'"enqueued_total":5', b'"enqueued_total":6'), "do not add up"),
-        (GOOD.replace(b'"sequence":5', b'"sequence":2'), "sequence"),
+        (GOOD.replace(b'"enqueued_total":13', b'"enqueued_total":14'), "do not add up"),
+        (GOOD.replace(b'"count":3', b'"count":4'), "do not add up"),
+        (GOOD.replace(b'"count":3', b'"count":0'), r"\$\.segments\[0\]\.count"),
+        (
+            GOOD.replace(b'"backlog/000000000008-00000000000000bb', b'"../elsewhere'),
+            r"\$\.segments\[0\]\.name",
+        ),
+        (GOOD.replace(b"00000000000000bb.json", b"00000000000000cc.json"), "same segment"),
+        (GOOD.replace(b'"payloads/', b'"../payloads/'), "payload_object"),
+        (GOOD.replace(b'"sequence":13', b'"sequence":5'), "sequence"),
+        (GOOD.replace(b'"sequence":13', b'"sequence":8'), "sequence"),
         (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
     ],
 )
@@ -148,8 +224,8 @@ def test_a_newer_format_is_refused_as_such_whatever_it_holds():
     newer = b'{"format":99,"version":"what","blocks":[]}'
     with pytest.raises(NewerFormatError, match="format 99"):
         decode(newer)
-    with pytest.raises(NewerFormatError, match="format 2"):
-        decode(GOOD.replace(b'"format":1', b'"format":2'))
+    with pytest.raises(NewerFormatError, match="format 3"):
+        decode(GOOD.replace(b'"format":2', b'"format":3'))
 
 
 @given(cut=st.integers(0, len(GOOD) - 2))

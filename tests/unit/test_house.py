@@ -10,17 +10,28 @@ SOURCE = Path(bucketq.__file__).parent
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
     {"errors", "clock"},
-    {"job", "mint", "retry", "pace", "settings"},
+    {"object_name", "mint", "retry", "pace", "settings"},
+    {"job"},
+    {"jobline"},
+    {"segment"},
+    {"backlog", "ready"},
+    {"shelf"},
     {"state"},
     {"codec", "operation", "stale"},
-    {"storage"},
-    {"commit"},
-    {"group", "heartbeat", "transaction"},
+    {"storage", "patience"},
+    {"commit", "side_objects"},
+    {"collect", "payload", "heartbeat", "transaction"},
+    {"upkeep", "bulk"},
+    {"group"},
     {"queue"},
+    {"embedded"},
     {"url"},
     {"demo", "testing"},
 ]
-PURE = ["job", "state", "retry", "pace", "codec", "operation", "stale", "errors"]
+PURE = [
+    *("errors", "object_name", "job", "jobline", "segment", "backlog", "ready", "shelf", "state"),
+    *("retry", "pace", "settings", "codec", "operation", "stale"),
+]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
 
 

@@ -232,10 +232,14 @@ def test_bad_azure_options_are_refused_and_not_repeated(options: dict[str, Any],
 
 
 def test_requests_are_not_retried_and_have_a_time_limit() -> None:
-    store = S3Storage("bucket", "key.json", **S3_KEYS)._store
-    assert store.retry_config["max_retries"] == 0
-    assert store.client_options == {"connect_timeout": "5s", "timeout": "10s"}
+    storage = S3Storage("bucket", "key.json", **S3_KEYS)
+    for store, timeout in ((storage._store, "10s"), (storage.objects._bulk_store, "1day")):
+        assert store.retry_config["max_retries"] == 0
+        assert store.client_options == {"connect_timeout": "5s", "timeout": timeout}
+
+
+def test_given_client_options_win() -> None:
     options = {"timeout": "60s", "user_agent": "mine"}
-    store = S3Storage("b", "k", endpoint_url="http://127.0.0.1:9", client_options=options, **S3_KEYS)._store
-    expected = {"connect_timeout": "5s", "allow_http": "true", **options}
-    assert store.client_options == expected
+    storage = S3Storage("b", "k", endpoint_url="http://127.0.0.1:9", client_options=options, **S3_KEYS)
+    for store in (storage._store, storage.objects._bulk_store):
+        assert store.client_options == {"connect_timeout": "5s", "allow_http": "true", **options}

@@ -7,12 +7,18 @@
 GCS puts generation numbers in the place of etags. obstore's own retries are off: an
 attempt that landed and lost its answer would be refused when repeated, and look like
 somebody else's write. Whoever calls retries, and looks first.
+
+A request may take 10 seconds. One that carries an object beside the queue, which may be
+large, may take longer by what its bytes take on a slow line.
 """
 
+import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import urlsplit
 
 import obstore
@@ -24,7 +30,6 @@ from bucketq.errors import (
     ConfigurationError,
     ObjectExistsError,
     ObjectNotFoundError,
-    StorageError,
     UnusableStorageError,
 )
 from bucketq.storage.cloud_errors import FAILURES, Failure
@@ -34,7 +39,7 @@ from bucketq.storage.credentials import (
     SessionCredentials,
     TokenCredentials,
 )
-from bucketq.storage.port import ObjectInfo, side_prefix
+from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 from bucketq.storage.runtime import enter_runtime
 
 if TYPE_CHECKING:
@@ -42,11 +47,18 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _NO_RETRIES: "RetryConfig" = {"max_retries": 0}
-_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": "10s"}
+_TIMEOUT_S = 10
+_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": f"{_TIMEOUT_S}s"}
+# 2 Mbit/s: a few uploads at once on a line of 10.
+_SLOWEST_BYTES_PER_S = 250_000
+# Out of the way of a limit by size, which obstore has not: its `timeout` is one for all requests
+# of a store, and its `read_timeout` runs on while an upload is being sent.
+_BULK_TIMEOUTS: "ClientConfig" = {**_TIMEOUTS, "timeout": "1day"}
+_READ_CHUNK_BYTES = 1_000_000
 # obstore's skip_signature spares only reads from asking for credentials; this spares writes too.
 _NO_ACCOUNT = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
 
-Built = TypeVar("Built")
+OpenStore = Callable[..., "ObjectStore"]
 
 
 class CloudStorage:
@@ -54,11 +66,18 @@ class CloudStorage:
 
     scheme: ClassVar[str]
 
-    def __init__(self, store: "ObjectStore", bucket: str, key: str) -> None:
+    def __init__(self, open_store: OpenStore, http: "ClientConfig", bucket: str, key: str) -> None:
         self.url = f"{self.scheme}://{bucket}/{key}"
-        self.objects = CloudObjects(store, f"{self.scheme}://{bucket}/", side_prefix(key))
-        self._store = store
+        self._store = _build(open_store, {**_TIMEOUTS, **http})
         self._key = key
+        bulk_store = _build(open_store, {**_BULK_TIMEOUTS, **http})
+        self.objects = CloudObjects(
+            self._store,
+            bulk_store,
+            f"{self.scheme}://{bucket}/",
+            side_prefix(key),
+            is_limited_by_size="timeout" not in http,
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -120,7 +139,8 @@ class S3Storage(CloudStorage):
     from `session`: any boto3, botocore or aioboto3 session; or else from the environment
     (`AWS_ACCESS_KEY_ID` …), a web identity, or the role of the container or machine. For a
     profile, give `session=boto3.Session(profile_name=…)`. `client_options` are obstore's,
-    such as `{"timeout": "60s"}`; by default a request may take 10 seconds.
+    such as `{"timeout": "60s"}`; by default a request may take 10 seconds, and longer for
+    large objects beside the queue.
     Raises ConfigurationError when the arguments make no sense.
     """
 
@@ -162,17 +182,9 @@ class S3Storage(CloudStorage):
             virtual_hosted_style_request=False if endpoint_url else None,
         )
         http = _client_options(endpoint_url, client_options)
-        store = _build(
-            lambda: S3Store(
-                bucket,
-                client_options=http,
-                retry_config=_NO_RETRIES,
-                # Not every server knows the bulk request that obstore would send for one object.
-                disable_bulk_delete=True,
-                **config,
-            )
-        )
-        super().__init__(store, bucket, key)
+        # Not every server knows the bulk request that obstore would send for one object.
+        open_store = partial(S3Store, bucket, disable_bulk_delete=True, **config)
+        super().__init__(open_store, http, bucket, key)
 
     def _version(self, etag: str) -> "UpdateVersion":
         # Without quotes: Ceph never matches an If-Match with them, and the others take both.
@@ -224,15 +236,7 @@ class GCSStorage(CloudStorage):
             credential_provider=provider,
         )
         http = _client_options(endpoint_url, client_options)
-        store = _build(
-            lambda: GCSStore(
-                bucket_name,
-                client_options=http,
-                retry_config=_NO_RETRIES,
-                **config,
-            )
-        )
-        super().__init__(store, bucket_name, blob_name)
+        super().__init__(partial(GCSStore, bucket_name, **config), http, bucket_name, blob_name)
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         # GCS compares If-None-Match with a hash of the content, and equal content can come
@@ -300,31 +304,39 @@ class AzureStorage(CloudStorage):
             credential_provider=TokenCredentials(credential) if credential is not None else None,
         )
         http = _client_options(endpoint_url, client_options)
-        store = _build(
-            lambda: AzureStore(
-                container,
-                client_options=http,
-                retry_config=_NO_RETRIES,
-                **config,
-            )
-        )
-        super().__init__(store, container, blob_name)
+        super().__init__(partial(AzureStore, container, **config), http, container, blob_name)
 
 
 class CloudObjects:
     """The objects beside a queue in a bucket: those below a folder of the queue's name."""
 
-    def __init__(self, store: "ObjectStore", bucket_url: str, folder: str) -> None:
+    def __init__(
+        self,
+        store: "ObjectStore",
+        bulk_store: "ObjectStore",
+        bucket_url: str,
+        folder: str,
+        *,
+        is_limited_by_size: bool,
+    ) -> None:
         self._store = store
+        self._bulk_store = bulk_store
         self._bucket_url = bucket_url
         self._folder = folder
+        self._is_limited_by_size = is_limited_by_size
 
     async def read(self, name: str) -> bytes:
         enter_runtime()
         key = self._key(name)
         try:
-            answer = await obstore.get_async(self._store, key)
-            return bytes(await answer.bytes_async())
+            async with self._time_for(0):
+                answer = await obstore.get_async(self._bulk_store, key)
+            # In chunks, so that the content is never in memory twice.
+            content = BytesIO()
+            async with self._time_for(answer.meta["size"]):
+                async for chunk in answer.stream(_READ_CHUNK_BYTES):
+                    content.write(chunk)
+            return content.getvalue()
         except FAILURES as error:
             failure = Failure.of(error)
             if failure.is_missing_object:
@@ -335,7 +347,8 @@ class CloudObjects:
         enter_runtime()
         key = self._key(name)
         try:
-            await obstore.put_async(self._store, key, content, mode="create")
+            async with self._time_for(len(content)):
+                await obstore.put_async(self._bulk_store, key, content, mode="create")
         except FAILURES as error:
             failure = Failure.of(error)
             if failure.is_existing_object:
@@ -368,9 +381,12 @@ class CloudObjects:
                 raise failure.as_storage_error("delete", self._bucket_url + key) from error
 
     def _key(self, name: str) -> str:
-        if any(part.startswith(".") or not part for part in name.split("/")):
-            raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
+        check_object_name(name)
         return self._folder + name
+
+    def _time_for(self, size_bytes: int) -> asyncio.Timeout:
+        limit_s = _TIMEOUT_S + size_bytes / _SLOWEST_BYTES_PER_S
+        return asyncio.timeout(limit_s if self._is_limited_by_size else None)
 
 
 def _check_names(bucket_argument: str, bucket: str, key_argument: str, key: str) -> None:
@@ -395,12 +411,12 @@ def _client_options(endpoint_url: str | None, options: Mapping[str, Any] | None)
         if url.username or url.password or url.query:
             raise ConfigurationError("endpoint_url takes an address and no credentials: they end up in logs")
         is_http = url.scheme == "http"
-    return cast("ClientConfig", {**_TIMEOUTS, **({"allow_http": True} if is_http else {}), **(options or {})})
+    return cast("ClientConfig", {**({"allow_http": True} if is_http else {}), **(options or {})})
 
 
-def _build(build: Callable[[], Built]) -> Built:
+def _build(open_store: OpenStore, http: "ClientConfig") -> "ObjectStore":
     try:
-        return build()
+        return open_store(client_options=http, retry_config=_NO_RETRIES)
     except (BaseError, TypeError, ValueError) as error:
         # Only the first line, and no cause: what follows repeats the arguments, secrets too.
         message = str(error).partition("\n")[0]

@@ -44,11 +44,13 @@ class Failure(NamedTuple):
         status = re.search(r"(?:returned non-2xx status code: |\(code: )(\d{3})", text)
         code = re.search(r"<Code>(\w+)</Code>", text)
         broke_off = re.search(r"HttpError \{\s*kind: (\w+)", text)
+        # asyncio's own has no text.
+        is_timeout = isinstance(error, TimeoutError)
         return cls(
             error,
             int(status[1]) if status else None,
             code[1] if code else None,
-            broke_off[1] if broke_off else None,
+            broke_off[1] if broke_off else "Timeout" if is_timeout else None,
         )
 
     @property

@@ -16,6 +16,7 @@ costs a `stat` instead of reading and hashing the whole file.
 import asyncio
 import fcntl
 import os
+import re
 import stat
 import sys
 import time
@@ -34,7 +35,10 @@ from bucketq.errors import (
     StorageError,
     UnusableStorageError,
 )
-from bucketq.storage.port import ObjectInfo, side_prefix
+from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
+
+_TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
+_TEMPORARY_AGE_MAX_S = 24 * 3600
 
 
 class LocalFileSystemStorage:
@@ -100,7 +104,7 @@ class LocalFileSystemStorage:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.path.parent)
         # Opened anew each time: flock belongs to the open file, and threads must not share one.
         fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -127,7 +131,10 @@ class LocalFileSystemStorage:
 
 
 class LocalObjects:
-    """The objects beside a file queue: files below a folder of the queue's name."""
+    """The objects beside a file queue: files below a folder of the queue's name.
+
+    Listing also removes the temporary files that crashes have left, once they are a day old.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -148,10 +155,8 @@ class LocalObjects:
         await asyncio.to_thread(self._delete, self._path(name))
 
     def _path(self, name: str) -> Path:
-        parts = name.split("/")
-        if not all(parts) or any(part.startswith(".") for part in parts):
-            raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
-        return self._folder.joinpath(*parts)
+        check_object_name(name)
+        return self._folder / name
 
     def _read(self, path: Path) -> bytes:
         with _storage_errors(f"read {path}"):
@@ -162,7 +167,7 @@ class LocalObjects:
 
     def _create(self, path: Path, content: bytes) -> None:
         with _storage_errors(f"create {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
             # A name that begins with "." is never listed, so nobody sees half an object.
             temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
             try:
@@ -195,6 +200,8 @@ class LocalObjects:
             for name, entry in named:
                 full = folder + name
                 if name.startswith("."):
+                    if _TEMPORARY_NAME.fullmatch(name):
+                        _remove_if_old(entry)
                     continue
                 if name.endswith("/"):
                     if full.startswith(prefix) or prefix.startswith(full):
@@ -205,6 +212,14 @@ class LocalObjects:
                         found = entry.stat()
                         modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
                         yield ObjectInfo(full, found.st_size, modified_at)
+
+
+def _remove_if_old(temporary: "os.DirEntry[str]") -> None:
+    # Quietly: whoever lists has asked for something else.
+    with suppress(OSError):
+        age_s = time.time() - temporary.stat(follow_symlinks=False).st_mtime
+        if age_s > _TEMPORARY_AGE_MAX_S:
+            os.unlink(temporary)
 
 
 def _etag_of(found: os.stat_result) -> str:
@@ -232,6 +247,15 @@ def _flush(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there does not reach the platter
     else:
         os.fsync(fd)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder, and those above it that are missing; each is on disk before it is used."""
+    if not folder.exists():
+        _make_folder(folder.parent)
+        with _opened_folder(folder.parent) as parent_fd:
+            folder.mkdir(exist_ok=True)
+            _flush(parent_fd)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
 from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
-from bucketq.storage.port import ObjectInfo
+from bucketq.storage.port import ObjectInfo, check_object_name
 
 
 class InMemoryStorage:
@@ -50,11 +50,13 @@ class InMemoryObjects:
         self._objects: dict[str, tuple[bytes, datetime]] = {}
 
     async def read(self, name: str) -> bytes:
+        check_object_name(name)
         if name not in self._objects:
             raise ObjectNotFoundError(f"no object {name!r} in memory")
         return self._objects[name][0]
 
     async def create(self, name: str, content: bytes) -> None:
+        check_object_name(name)
         if name in self._objects:
             raise ObjectExistsError(f"object {name!r} is already in memory")
         self._objects[name] = (bytes(content), datetime.now(UTC))
@@ -65,4 +67,5 @@ class InMemoryObjects:
                 yield ObjectInfo(name, len(content), modified_at)
 
     async def delete(self, name: str) -> None:
+        check_object_name(name)
         self._objects.pop(name, None)

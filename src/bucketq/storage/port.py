@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from bucketq.errors import StorageError
+
 
 @runtime_checkable
 class ObjectStoragePort(Protocol):
@@ -44,7 +46,10 @@ class ObjectInfo(NamedTuple):
 
 
 class Objects(Protocol):
-    """The objects beside a queue. They are created once and never changed."""
+    """The objects beside a queue. They are created once and never changed.
+
+    A name is made of parts joined by "/", see `check_object_name`.
+    """
 
     async def read(self, name: str) -> bytes:
         """Return the object's content. Raises ObjectNotFoundError."""
@@ -84,6 +89,18 @@ class Bucket(ObjectStoragePort, Protocol):
 def describe(storage: ObjectStoragePort) -> str:
     """The storage's URL if it has one, else its type, for error messages."""
     return str(getattr(storage, "url", type(storage).__name__))
+
+
+def check_object_name(name: str) -> None:
+    """Raise StorageError for a name that a storage would change, hide, or look for elsewhere.
+
+    >>> check_object_name("archive/7.json")
+    >>> check_object_name("../queue.json")
+    Traceback (most recent call last):
+    bucketq.errors.StorageError: '../queue.json' is no object name: empty part, or one that begins with '.'
+    """
+    if any(part.startswith(".") or not part for part in name.split("/")):
+        raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
 
 
 def side_prefix(key: str) -> str:

@@ -214,10 +214,12 @@ class QueueContract:
 
     async def test_enqueue_many_keeps_the_order(self) -> None:
         async with self.open() as q:
-            assert await q.enqueue_many("mail", []) == []
-            jobs = await q.enqueue_many("mail", range(50), priority=1)
+            assert len(await q.enqueue_many("mail", [])) == 0
+            ids = await q.enqueue_many("mail", range(50), priority=1)
+            jobs = (await q.read_state()).queued_jobs()
             assert [job.json() for job in jobs] == list(range(50))
-            assert list((await q.read_state()).jobs) == jobs
+            assert [job.id for job in jobs] == list(ids) == sorted(ids)
+            assert (len(ids), ids[0], ids[-1], ids[48:]) == (50, jobs[0].id, jobs[-1].id, list(ids)[48:])
 
     async def test_ack_many_finishes_what_it_can_and_names_the_rest(self) -> None:
         async with self.open() as q:

@@ -17,8 +17,14 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError, SlowDownError
-from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.errors import (
+    CASConflictError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    SlowDownError,
+    StorageError,
+)
+from bucketq.storage.port import Bucket, Objects, ObjectStoragePort
 
 Open = Callable[[str], Awaitable[ObjectStoragePort]]
 
@@ -182,7 +188,7 @@ class BucketContract(StorageContract):
     async def test_objects_are_created_and_read(self) -> None:
         key = _new_key()
         objects, elsewhere = [(await self.open_bucket(key)).objects for _ in range(2)]
-        contents = {"one": b"1", "archive/2026-02-15T10/7.json": b"[]", "empty": b"", "large": _large(3)}
+        contents = {"one": b"1", "archive/2026-02-15T10/7.json": b"[]", "empty": b""}
         for name, content in contents.items():
             await objects.create(name, content)
         for name, content in contents.items():
@@ -192,20 +198,29 @@ class BucketContract(StorageContract):
         key = _new_key()
         contents = [f"creator {number}".encode() for number in range(_INSTANCES)]
         creators = [(await self.open_bucket(key)).objects for _ in contents]
-
-        async def is_created(number: int) -> bool:
-            try:
-                await creators[number].create("segment", contents[number])
-            except ObjectExistsError:
-                return False
-            return True
-
-        answers = await asyncio.gather(*map(is_created, range(_INSTANCES)))
+        answers = await asyncio.gather(*map(_is_created, creators, ["segment"] * _INSTANCES, contents))
         winners = [content for content, created in zip(contents, answers, strict=True) if created]
         assert len(winners) == 1, f"one creator must win a race, but these did: {winners}"
-        assert not await is_created(0), "a second create must raise ObjectExistsError"
+        assert not await _is_created(creators[0], "segment", b"late"), "a second create must be refused"
         content = await creators[0].read("segment")
         assert content == winners[0], f"{winners[0]!r} won, but {content!r} is what was kept"
+
+    async def test_large_object_is_created_whole_and_only_once(self) -> None:
+        key = _new_key()
+        objects, elsewhere = [(await self.open_bucket(key)).objects for _ in range(2)]
+        await objects.create("large", _large(3))
+        assert await elsewhere.read("large") == _large(3), "an object of 20 MB came back changed"
+        for creator in (objects, elsewhere):
+            assert not await _is_created(creator, "large", _large(4)), "a second create must be refused"
+        assert await objects.read("large") == _large(3), "a refused create must change nothing"
+
+    async def test_names_that_lead_elsewhere_are_refused(self) -> None:
+        bucket = await self.open_bucket(_new_key())
+        objects = bucket.objects
+        for name in ("", "/a", "a/", "a//b", ".", "..", "../queue.json", "a/../../b", "a/./b", ".a", "a/.b"):
+            for request in (objects.create(name, b""), objects.read(name), objects.delete(name)):
+                assert await _is_no_name(request), f"the name {name!r} must raise StorageError"
+        assert await _names(bucket) == [], "a refused name must create nothing"
 
     async def test_missing_object_is_told(self) -> None:
         objects = (await self.open_bucket(_new_key())).objects
@@ -327,6 +342,24 @@ async def _is_refused(storage: ObjectStoragePort, content: bytes, if_match: str 
     try:
         await storage.write(content, if_match)
     except CASConflictError:
+        return True
+    return False
+
+
+async def _is_created(objects: Objects, name: str, content: bytes) -> bool:
+    try:
+        await objects.create(name, content)
+    except ObjectExistsError:
+        return False
+    return True
+
+
+async def _is_no_name(request: Awaitable[object]) -> bool:
+    try:
+        await request
+    except (ObjectExistsError, ObjectNotFoundError):
+        return False
+    except StorageError:
         return True
     return False
 

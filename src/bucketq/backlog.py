@@ -1,0 +1,135 @@
+"""Backlog: the waiting jobs that stand in segments beside queue.json, as its manifest tells.
+
+A value: a change makes a new one. It also knows which segments had better be one, so that
+neither their number nor the number of them that compete for the next job grows with the
+length of the backlog.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from bucketq.segment import Key, Segment
+from bucketq.settings import Settings
+
+# Merging this many or more makes each job's segment at least twice as long, so that a job
+# is rewritten a logarithmic number of times.
+_NEIGHBOURS_MIN = 4
+# How many segments may be in line at the same place before they are sorted into each other.
+_OVERLAP_MAX = 8
+
+
+class SegmentNeededError(Exception):
+    """What was asked cannot be told before this segment has been read."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(segment.name)
+        self.segment = segment
+
+
+class OutdatedSegmentError(Exception):
+    """The jobs of a new segment have moved on since it was written; it is not taken in."""
+
+
+class Backlog:
+    """The segments of a queue, each entrypoint's in the order of their turns."""
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        self._lines: dict[str, list[Segment]] = {}
+        self._counts: dict[str, int] = {}
+        self._put(segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return chain.from_iterable(self._lines.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment in self._lines.get(segment.entrypoint, ())
+
+    @property
+    def entrypoints(self) -> int:
+        """How many entrypoints have segments."""
+        return len(self._lines)
+
+    def waiting(self, entrypoint: str | None = None) -> int:
+        """How many jobs wait here, of one entrypoint or of all."""
+        return sum(self._counts.values()) if entrypoint is None else self._counts.get(entrypoint, 0)
+
+    def upcoming(self, entrypoint: str | None, number: int) -> list[Segment]:
+        """The segments whose turns come next."""
+        if entrypoint is not None:
+            return self._lines.get(entrypoint, [])[:number]
+        heads = chain.from_iterable(line[:number] for line in self._lines.values())
+        return sorted(heads, key=_turn)[:number]
+
+    def first(self, entrypoint: str | None) -> Segment | None:
+        """The segment whose turn comes next."""
+        if entrypoint is not None:
+            line = self._lines.get(entrypoint)
+            return line[0] if line else None
+        return min((line[0] for line in self._lines.values()), key=_turn, default=None)
+
+    def follower(self, segment: Segment) -> Key | None:
+        """Where the segment behind the first one of an entrypoint begins."""
+        line = self._lines[segment.entrypoint]
+        return line[1].first if len(line) > 1 else None
+
+    def replaced(self, old: Iterable[Segment], new: Iterable[Segment]) -> "Backlog":
+        """The backlog with some segments in the place of others."""
+        after = Backlog()
+        after._lines, after._counts = dict(self._lines), dict(self._counts)
+        for segment in old:
+            line = after._lines[segment.entrypoint]
+            after._lines[segment.entrypoint] = [other for other in line if other is not segment]
+            after._counts[segment.entrypoint] -= segment.count
+            if not after._lines[segment.entrypoint]:
+                del after._lines[segment.entrypoint], after._counts[segment.entrypoint]
+        after._put(new)
+        return after
+
+    def worth_merging(self, settings: Settings) -> list[Segment]:
+        """Segments of one entrypoint that had better be sorted into each other, if any."""
+        for line in self._lines.values():
+            if len(line) >= _NEIGHBOURS_MIN:
+                found = _overlapping(line) or _small_neighbours(line, settings)
+                if found:
+                    return found
+        return []
+
+    def _put(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            line = self._lines.get(segment.entrypoint, [])
+            self._lines[segment.entrypoint] = sorted([*line, segment], key=_turn)
+            self._counts[segment.entrypoint] = self._counts.get(segment.entrypoint, 0) + segment.count
+
+
+def _turn(segment: Segment) -> Key:
+    return segment.first
+
+
+def _overlapping(line: list[Segment]) -> list[Segment]:
+    """More segments than may be in line at one place."""
+    active: list[Segment] = []
+    for segment in line:
+        active = [other for other in active if other.last > segment.first]
+        active.append(segment)
+        if len(active) > _OVERLAP_MAX:
+            return active
+    return []
+
+
+def _small_neighbours(line: list[Segment], settings: Settings) -> list[Segment]:
+    """Neighbours that fit into one segment, none of them as large as the others together."""
+    window: list[float] = []
+    for end, segment in enumerate(line, 1):
+        window.append(_fill(segment, settings))
+        while sum(window) > 1:
+            del window[0]
+        if len(window) >= _NEIGHBOURS_MIN and max(window) <= sum(window) / 2:
+            return line[end - len(window) : end]
+    return []
+
+
+def _fill(segment: Segment, settings: Settings) -> float:
+    return max(segment.count / settings.segment_jobs_max, segment.size / settings.segment_bytes_max)

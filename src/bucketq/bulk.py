@@ -1,0 +1,105 @@
+"""Many jobs at once: made one by one from any iterable, and loaded with few of them in memory.
+
+    payloads ──▶ jobs ──▶ segment ──▶ object
+                     ──▶ segment ──▶ object     at the end one commit refers to them all
+                     ──▶ …
+
+Until that commit nothing has been enqueued. If it never comes, the objects are collected.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from msgspec.structs import replace
+
+from bucketq.clock import Clock
+from bucketq.errors import StorageError
+from bucketq.job import Job
+from bucketq.jobline import line_bytes
+from bucketq.mint import JobIds, Mint
+from bucketq.operation import Enqueue, EnqueueSegments, Operation, Refresh
+from bucketq.payload import LargePayloads
+from bucketq.segment import Segment
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+
+# So many jobs share a time stamp, and follow each other in their ids.
+_JOBS_PER_MOMENT = 5000
+
+
+class NewJobs(Iterator[Job]):
+    """Makes a job of each payload, and keeps the ids. The jobs are numbered from 1."""
+
+    def __init__(self, model: Job, payloads: Iterator[bytes], clock: Clock, mint: Mint) -> None:
+        self.ids = JobIds()
+        self._model = model
+        self._payloads = payloads
+        self._clock = clock
+        self._mint = mint
+
+    def __next__(self) -> Job:
+        payload = next(self._payloads)
+        if len(self.ids) % _JOBS_PER_MOMENT == 0:
+            now = self._clock.now()
+            self.ids.begin(self._mint.first_id(now))
+            self._model = replace(self._model, created_at=now)
+        return replace(self._model, id=self.ids.mint(), payload=payload, sequence=len(self.ids))
+
+
+class BulkLoad:
+    """Enqueues jobs of one entrypoint and one priority, all or none; `submit` commits."""
+
+    def __init__(
+        self,
+        objects: SideObjects | None,
+        payloads: LargePayloads,
+        settings: Settings,
+        submit: Callable[[Operation], Awaitable[Any]],
+    ) -> None:
+        self._objects = objects
+        self._payloads = payloads
+        self._settings = settings
+        self._submit = submit
+
+    async def enqueue(self, jobs: Iterator[Job]) -> None:
+        """Enqueue all of them: a few directly, many by way of segments."""
+        few = self._few(jobs)
+        first_of_many = None if self._objects is None else next(jobs, None)
+        if self._objects is None:
+            await self._submit(Enqueue((*few, *jobs)))
+        elif first_of_many is not None:
+            await self._load(self._objects, chain(few, [first_of_many], jobs))
+        elif few:
+            await self._submit(Enqueue(tuple([await self._payloads.stow(job) for job in few])))
+
+    def _few(self, jobs: Iterator[Job]) -> list[Job]:
+        """As many as leave room in queue.json for others."""
+        few: list[Job] = []
+        size = 0
+        while len(few) < self._settings.hot_jobs_max // 2 and size < self._settings.hot_bytes_max // 2:
+            job = next(jobs, None)
+            if job is None:
+                break
+            few.append(job)
+            size += line_bytes(job)
+        return few
+
+    async def _load(self, objects: SideObjects, jobs: Iterable[Job]) -> None:
+        version: int = await self._submit(Refresh())
+        segments: list[Segment] = []
+        try:
+            created = objects.create_segments(self._stowed(jobs, version), version)
+            async for segment, _ in created:
+                segments.append(segment)
+        except Exception:
+            # Such as a payload that is no JSON: nothing was enqueued, so leave nothing behind.
+            with suppress(StorageError, OSError):
+                await objects.delete(segment.name for segment in segments)
+            raise
+        await self._submit(EnqueueSegments(tuple(segments)))
+
+    async def _stowed(self, jobs: Iterable[Job], version: int) -> AsyncIterator[Job]:
+        for job in jobs:
+            yield await self._payloads.stow(job, version) if self._payloads.is_large(job) else job

@@ -1,0 +1,66 @@
+"""Collection: the objects that nothing refers to are removed, in time and never too early.
+
+An object is created before a commit refers to it, so "nothing refers to it" may mean "not
+yet". Two things keep such an object safe. It is left alone until it is old; that is a matter
+of clocks, and clocks may be wrong. Therefore the collector first commits the version up to
+which it will collect. From then on no commit may begin to refer to an object of before
+(`QueueState.collect`), so what nothing refers to in that very commit nothing ever will.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from bucketq.errors import ObjectNotFoundError
+from bucketq.object_name import PAYLOADS, SEGMENTS, version_of
+from bucketq.operation import Collect, Operation, References
+from bucketq.segment import SegmentLines
+from bucketq.side_objects import SideObjects
+from bucketq.storage.port import ObjectInfo
+
+
+async def collect(
+    objects: SideObjects,
+    submit: Callable[[Operation], Awaitable[Any]],
+    *,
+    older_than: datetime,
+    dry_run: bool,
+) -> list[ObjectInfo]:
+    """Remove the unreferenced objects that are older than a time; return them.
+
+    A dry run returns what would be removed.
+    """
+    listed = [*await objects.list(SEGMENTS), *await objects.list(PAYLOADS)]
+    referred = await _referred(objects, submit, before=0)
+    loose = [
+        (version, info)
+        for info in listed
+        if info.name not in referred and (version := version_of(info.name)) is not None
+    ]
+    # What is younger may be about to be referred to, and so may what was begun together with it.
+    spared = min((version for version, info in loose if info.modified_at >= older_than), default=None)
+    old = [(version, info) for version, info in loose if spared is None or version < spared]
+    if not dry_run and old:
+        referred = await _referred(objects, submit, before=1 + max(version for version, _ in old))
+        old = [(version, info) for version, info in old if info.name not in referred]
+        await objects.delete(info.name for _, info in old)
+    return [info for _, info in old]
+
+
+async def _referred(
+    objects: SideObjects, submit: Callable[[Operation], Awaitable[Any]], before: int
+) -> set[str]:
+    missing = None
+    while True:
+        found: References = await submit(Collect(before))
+        names = set(found.names)
+        try:
+            for segment in found.segments:
+                lines = SegmentLines(segment, await objects.read(segment.name))
+                names |= {job.payload_object for job in lines.jobs(segment) if job.payload_object is not None}
+            return names
+        except ObjectNotFoundError:
+            # Used up meanwhile, most likely: then the queue does not name it any more.
+            if missing == segment.name:
+                raise
+            missing = segment.name

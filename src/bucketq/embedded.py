@@ -1,0 +1,178 @@
+"""DirectQueue and BrokerQueue: a queue in this process, on any storage.
+
+Both offer the same operations, and any number of them may share one object, in one process
+or in many. A DirectQueue writes once for each call. A BrokerQueue lets all its callers share
+the next write.
+"""
+
+import asyncio
+import os
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from bucketq.clock import Clock
+from bucketq.commit import Committer, IfAbandoned, Pending, refuse
+from bucketq.errors import QueueClosedError
+from bucketq.group import GroupCommit
+from bucketq.job import Claim, Job
+from bucketq.mint import Mint
+from bucketq.operation import Heartbeat, Operation
+from bucketq.queue import Queue
+from bucketq.retry import EXPONENTIAL, LINEAR
+from bucketq.settings import Settings
+from bucketq.storage.port import ObjectStoragePort
+from bucketq.upkeep import Upkeep
+
+
+class DirectQueue(Queue):
+    """A queue that writes once for each call. Nothing to open, nothing to close.
+
+        q = DirectQueue(LocalFileSystemStorage("queue.json"))
+        job = await q.enqueue("task", b"data")
+
+    It may be shared by threads and event loops: each thread is a writer of its own.
+    """
+
+    _backoff = LINEAR
+
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+    ) -> None:
+        super().__init__(storage, settings, clock, mint)
+        self._of_this_thread = threading.local()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        return None
+
+    async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
+        answer = await super()._submit(operation, if_abandoned)
+        # A process that lives for one call only would otherwise never come to it.
+        await self._writer().upkeep.relieve()
+        return answer
+
+    def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
+        writer = self._writer()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        pending = Pending(operation, answer, if_abandoned)
+        # In a task of its own: a caller that is cancelled must not tear a write apart.
+        commit = asyncio.create_task(writer.commit(pending), name="bucketq commit")
+        _running.add(commit)
+        commit.add_done_callback(_running.discard)
+        return answer
+
+    def _writer(self) -> "_Writer":
+        mine = self._of_this_thread
+        place = asyncio.get_running_loop(), os.getpid()
+        if getattr(mine, "place", None) != place:
+            last = getattr(mine, "place", None)
+            # Not the writer of before a fork, nor one that a stopped loop left in the middle.
+            if last is None or last[1] != place[1] or mine.writer.committer.is_busy:
+                committer = self._new_committer()
+            else:
+                committer = mine.writer.committer
+            mine.place = place
+            upkeep = Upkeep(committer, self._objects, self.settings, self._clock, self._send)
+            mine.writer = _Writer(committer, upkeep)
+        writer: _Writer = mine.writer
+        return writer
+
+    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+        await asyncio.sleep(min(timeout_s, self.settings.poll_interval_s))
+
+
+class _Writer:
+    """What one thread of a DirectQueue commits with, one operation after the other."""
+
+    def __init__(self, committer: Committer, upkeep: Upkeep) -> None:
+        self.committer = committer
+        self.upkeep = upkeep
+        self._turn = asyncio.Lock()
+
+    async def commit(self, pending: Pending) -> None:
+        deferred = [pending]
+        while deferred:
+            async with self._turn:
+                rest = await self.committer.commit(deferred)
+                for amends in rest.amends:
+                    await self.committer.commit([Pending(amends, None)])
+            deferred = rest.deferred
+            try:
+                await self.upkeep.fetch(rest.needed)
+            except Exception as error:
+                refuse(deferred, error)
+                return
+        self.upkeep.notice()
+
+
+class BrokerQueue(Queue):
+    """A queue whose callers share writes: open it with `async with`.
+
+        async with BrokerQueue(InMemoryStorage()) as q:
+            await q.enqueue("task", b"data")
+
+    `stale_timeout` is `settings.stale_after_s` as a timedelta.
+    """
+
+    _backoff = EXPONENTIAL
+    _group: GroupCommit | None = None
+
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        stale_timeout: timedelta | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        if stale_timeout is not None:
+            settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
+        super().__init__(storage, settings, clock, mint)
+
+    async def __aenter__(self) -> Self:
+        if self._group is not None:
+            raise QueueClosedError("this queue is open already")
+        # A writer of its own each time: two that share a name take each other's commits for
+        # their own, be it a fork or a queue that is opened again while it is still closing.
+        self._group = GroupCommit(self._new_committer(), self._objects, self.settings, self._clock)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            await group.close()
+
+    async def heartbeat(self, job: Job | str) -> None:
+        beat = Heartbeat(Claim.of(job), self._clock.now())
+        if not self._opened().ride(beat):
+            await self._submit(beat)
+
+    def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
+        return self._opened().submit(operation, if_abandoned)
+
+    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+        await self._opened().wait_ready(entrypoint, timeout_s)
+
+    def _opened(self) -> GroupCommit:
+        if self._group is None:
+            raise QueueClosedError("the queue is not open: use it inside `async with`")
+        return self._group
+
+
+# The event loop keeps only weak references to its tasks.
+_running: set["asyncio.Task[None]"] = set()

@@ -1,0 +1,47 @@
+"""The names of the objects beside a queue, and what they tell.
+
+    backlog/000000000012-9f86d081884c7d65.json     a segment
+    payloads/000000000012-2c26b46b68ffc68f         a large payload
+             │            └ nobody else's token
+             └ the queue's version when the object was begun
+
+An object is created before a commit refers to it. The version in its name lets the queue
+tell a late reference from a timely one: once objects up to a version have been collected,
+no commit may begin to refer to one of them.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+SEGMENTS = "backlog/"
+PAYLOADS = "payloads/"
+
+SegmentName = Annotated[str, Meta(pattern=r"^backlog/\d{12}-[0-9a-f]{16}\.json$")]
+PayloadName = Annotated[str, Meta(pattern=r"^payloads/\d{12}-[0-9a-f]{16}$")]
+
+
+def segment_name(version: int, token: str) -> str:
+    """
+    >>> segment_name(12, "9f86d081884c7d65")
+    'backlog/000000000012-9f86d081884c7d65.json'
+    """
+    return f"{SEGMENTS}{version:012}-{token}.json"
+
+
+def payload_name(version: int, token: str) -> str:
+    """
+    >>> payload_name(12, "2c26b46b68ffc68f")
+    'payloads/000000000012-2c26b46b68ffc68f'
+    """
+    return f"{PAYLOADS}{version:012}-{token}"
+
+
+def version_of(name: str) -> int | None:
+    """The version in a name, or None if somebody else's object has it.
+
+    >>> version_of("payloads/000000000012-2c26b46b68ffc68f")
+    12
+    """
+    digits = name.partition("/")[2][:12]
+    return int(digits) if len(digits) == 12 and digits.isdecimal() else None

@@ -1,0 +1,45 @@
+"""Patience: for how long something is tried again, and the growing pauses in between."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from bucketq.clock import Clock
+from bucketq.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnusableStorageError
+from bucketq.mint import Mint
+from bucketq.retry import Backoff
+
+T = TypeVar("T")
+
+
+class Patience:
+    """One endeavour's share of time."""
+
+    def __init__(self, limit_s: float, backoff: Backoff, clock: Clock, mint: Mint) -> None:
+        self._clock = clock
+        self._mint = mint
+        self._backoff = backoff
+        self._until_s = clock.monotonic_s() + limit_s
+        self.attempts = 0
+
+    def is_exhausted(self) -> bool:
+        """Whether the time is up."""
+        return self._clock.monotonic_s() >= self._until_s
+
+    async def pause(self, at_least_s: float = 0.0) -> None:
+        """Wait before the next try, longer each time."""
+        delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
+        self.attempts += 1
+        await asyncio.sleep(max(delay_s, at_least_s))
+
+    async def insist(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a request that may be repeated until it is answered or the time is up."""
+        while True:
+            try:
+                return await request()
+            except (UnusableStorageError, ObjectNotFoundError, ObjectExistsError):
+                raise
+            except (StorageError, OSError):
+                if self.is_exhausted():
+                    raise
+                await self.pause()

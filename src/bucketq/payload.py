@@ -1,0 +1,91 @@
+"""Payloads: what a job carries, in queue.json if it is small, else in an object of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.errors import JobNotFoundError, ObjectNotFoundError, PayloadError
+from bucketq.job import Claim, Job
+from bucketq.operation import Bury, Operation, Refresh, Release
+from bucketq.side_objects import SideObjects, unreachable
+
+
+def payload_bytes(payload: Any) -> bytes:
+    """The bytes of a payload: themselves, or anything else as JSON. Raises PayloadError."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    try:
+        return msgspec.json.encode(payload)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise PayloadError(f"the payload is neither bytes nor JSON: {error}") from error
+
+
+class LargePayloads:
+    """Carries large payloads to objects and back; `submit` has an operation committed."""
+
+    def __init__(
+        self,
+        objects: SideObjects | None,
+        inline_max: int,
+        submit: Callable[[Operation], Awaitable[Any]],
+    ) -> None:
+        self._objects = objects
+        self._inline_max = inline_max
+        self._submit = submit
+
+    def is_large(self, job: Job) -> bool:
+        """Whether the job's payload has to go to an object."""
+        return self._objects is not None and len(job.payload) > self._inline_max
+
+    async def stow(self, job: Job, version: int | None = None) -> Job:
+        """Write a large payload to an object; return the job as it is to be enqueued."""
+        if self._objects is None or not self.is_large(job):
+            return job
+        if version is None:
+            version = await self._submit(Refresh())
+        name = await self._objects.create_payload(job.payload, version)
+        return replace(job, payload=b"", payload_object=name, payload_size=len(job.payload))
+
+    async def read(self, job: Job) -> Job:
+        """The job with its payload. Raises ObjectNotFoundError if the object is gone or cut short."""
+        if job.payload_object is None:
+            return job
+        if self._objects is None:
+            raise unreachable(f"the payload of job {job.id} is")
+        content = await self._objects.read(job.payload_object)
+        if len(content) != job.payload_size:
+            raise ObjectNotFoundError(
+                f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}"
+            )
+        return replace(job, payload=content)
+
+    async def fetch(self, claimed: list[Job]) -> list[Job]:
+        """The claimed jobs with their payloads.
+
+        One whose payload is gone for good is dead. If the storage fails, what could not be
+        fetched goes back to the queue.
+        """
+        outcomes = await asyncio.gather(*map(self.read, claimed), return_exceptions=True)
+        fetched, failed, failure = list[Job](), list[Claim](), None
+        for job, outcome in zip(claimed, outcomes, strict=True):
+            if isinstance(outcome, Job):
+                fetched.append(outcome)
+            elif isinstance(outcome, ObjectNotFoundError):
+                await self._bury(job, outcome)
+            else:
+                failed.append(Claim.of(job))
+                failure = outcome
+        if failed:
+            await self._submit(Release(tuple(failed)))
+        if failure is not None and not fetched:
+            raise failure
+        return fetched
+
+    async def _bury(self, job: Job, error: ObjectNotFoundError) -> None:
+        # Somebody else may have it now, or have finished it: then the object may well be gone.
+        with suppress(JobNotFoundError):
+            await self._submit(Bury(Claim.of(job), f"its payload is lost: {error}"))

@@ -1,0 +1,66 @@
+"""ReadyLine: the waiting jobs in queue.json, in the order of their turns, for any entrypoint."""
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from bucketq.job import Job, JobStatus
+from bucketq.segment import key_of
+
+_HEAP_SLACK = 64
+
+
+class ReadyLine:
+    """Heaps over the jobs of a state, one for each entrypoint that was ever asked for.
+
+    They are built when first asked for: a producer never asks.
+    """
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._jobs = jobs
+        self._heaps: dict[str | None, list[tuple[tuple[int, int], str]]] = {}
+        self._counts: Counter[str | None] = Counter()
+
+    @property
+    def asked(self) -> Collection[str | None]:
+        """The entrypoints that somebody wants jobs of, with None for any."""
+        return self._heaps.keys()
+
+    def count(self, entrypoint: str | None = None) -> int:
+        """How many jobs wait here, of one entrypoint or of all."""
+        return self._counts[entrypoint]
+
+    def change_count(self, job: Job, step: int) -> None:
+        """Take note that one more, or less, is waiting."""
+        self._counts[None] += step
+        self._counts[job.entrypoint] += step
+
+    def push(self, job: Job) -> None:
+        """A job is waiting from now on."""
+        for asked in (None, job.entrypoint):
+            heap = self._heaps.get(asked)
+            if heap is not None:
+                heapq.heappush(heap, (key_of(job), job.id))
+                # Jobs claimed through the other heap leave their entries: rebuild now and then.
+                if len(heap) > 2 * self._counts[asked] + _HEAP_SLACK:
+                    self._heaps[asked] = self._build(asked)
+
+    def first(self, entrypoint: str | None) -> Job | None:
+        """The waiting job whose turn it is."""
+        heap = self._heaps.get(entrypoint)
+        if heap is None:
+            heap = self._heaps[entrypoint] = self._build(entrypoint)
+        while heap:
+            job = self._jobs.get(heap[0][1])
+            if job is not None and job.status is JobStatus.QUEUED:
+                return job
+            heapq.heappop(heap)
+        return None
+
+    def _build(self, entrypoint: str | None) -> list[tuple[tuple[int, int], str]]:
+        # A sorted list is a heap.
+        return sorted(
+            (key_of(job), job.id)
+            for job in self._jobs.values()
+            if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
+        )

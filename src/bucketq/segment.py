@@ -1,0 +1,191 @@
+"""Segment: waiting jobs of one entrypoint in an object of their own, sorted, never changed.
+
+    {"format":1,"entrypoint":"mail","jobs":[
+    {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
+    …
+    ]}
+
+The object never changes, but jobs leave it. What is left is told by its entry in queue.json:
+those from `first` on, without the `holes`. In a segment that was loaded in bulk the lines
+count from 1, and the commit that took it in set the `base` to be added.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from bucketq.errors import CorruptStateError, NewerFormatError
+from bucketq.job import Count, Job
+from bucketq.jobline import UNREADABLE, decode_job, encode_job, line_bytes
+from bucketq.object_name import SegmentName
+
+FORMAT = 1
+
+# Enough of an id for its time stamp, if it is a UUIDv7.
+_ID_PREFIX = 13
+
+Key = tuple[int, int]
+
+
+def key_of(job: Job) -> Key:
+    """What decides a waiting job's place in line."""
+    return job.priority, job.sequence
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One entry of the manifest in queue.json."""
+
+    name: SegmentName
+    entrypoint: str
+    # The jobs that are still in it, and the bytes of the whole object.
+    count: Annotated[int, Meta(ge=1)]
+    size: Count
+    # No job in it comes before `first`, none after `last`.
+    first: Key
+    last: Key
+    # The beginnings of its smallest and its largest job id.
+    ids: tuple[str, str]
+    base: Count = 0
+    # The places in line of jobs that left it one by one.
+    holes: tuple[int, ...] = ()
+    # How many of its jobs have their payload in an object.
+    payloads: Count = 0
+
+    def may_hold(self, job_id: str) -> bool:
+        """False if the job is certainly not in it."""
+        return self.ids[0] <= job_id[:_ID_PREFIX] <= self.ids[1]
+
+    def moved(self, base: int) -> "Segment":
+        """The same segment at its place in line, for lines that count from 1."""
+        return replace(
+            self,
+            base=base,
+            first=(self.first[0], self.first[1] + base),
+            last=(self.last[0], self.last[1] + base),
+        )
+
+
+class _Header(msgspec.Struct, frozen=True):
+    format: Count
+    entrypoint: str
+
+
+class SegmentWriter:
+    """Collects the jobs of one segment, at least one, which come in order."""
+
+    def __init__(self) -> None:
+        self._entrypoint = ""
+        self._lines: list[bytes] = []
+        self._first = self._last = (0, 0)
+        self._ids = "", ""
+        self._payloads = 0
+        self.size = 0
+
+    def add(self, job: Job) -> None:
+        """Add the next job."""
+        line = encode_job(job)
+        prefix = job.id[:_ID_PREFIX]
+        if not self._lines:
+            self._entrypoint = job.entrypoint
+            self._first = key_of(job)
+            self._ids = prefix, prefix
+        self._last = key_of(job)
+        self._ids = min(self._ids[0], prefix), max(self._ids[1], prefix)
+        self._payloads += job.payload_object is not None
+        self._lines.append(line)
+        self.size += len(line) + 2
+
+    def finish(self, name: str) -> tuple[Segment, bytes]:
+        """The manifest's entry, and the object's content."""
+        header = msgspec.json.encode(_Header(FORMAT, self._entrypoint))
+        content = b"".join((header[:-1], b',"jobs":[\n', b",\n".join(self._lines), b"\n]}\n"))
+        entry = Segment(
+            name=name,
+            entrypoint=self._entrypoint,
+            count=len(self._lines),
+            size=len(content),
+            first=self._first,
+            last=self._last,
+            ids=self._ids,
+            payloads=self._payloads,
+        )
+        return entry, content
+
+
+class SegmentLines:
+    """The content of a segment's object. Raises CorruptStateError if it is not whole."""
+
+    def __init__(self, segment: Segment, content: bytes) -> None:
+        self.size = len(content)
+        self._name = segment.name
+        if len(content) != segment.size:
+            raise self._damaged(f"it has {len(content)} bytes, not {segment.size}")
+        first, *lines = content.split(b"\n")
+        try:
+            header = msgspec.json.decode(first + b"]}", type=_Header)
+        except UNREADABLE as error:
+            raise self._damaged(str(error)) from error
+        if header.format > FORMAT:
+            raise NewerFormatError(
+                f"segment {segment.name} has format {header.format}; this bucketq knows formats up to"
+                f" {FORMAT}. Upgrade bucketq to read it. Nothing was changed."
+            )
+        if header.entrypoint != segment.entrypoint or lines[-2:] != [b"]}", b""]:
+            raise self._damaged("it is not what queue.json says it is")
+        self._lines = lines[:-2]
+
+    def jobs(self, segment: Segment) -> Iterator[Job]:
+        """The jobs that are still in the segment, in order."""
+        holes = frozenset(segment.holes)
+        start = bisect_left(
+            range(len(self._lines)), segment.first, key=lambda number: key_of(self._job(number, segment.base))
+        )
+        for number in range(start, len(self._lines)):
+            job = self._job(number, segment.base)
+            if job.sequence not in holes:
+                yield job
+
+    def take(
+        self, segment: Segment, jobs_max: int, bytes_max: int, until: Key | None
+    ) -> tuple[list[Job], Segment | None]:
+        """The next jobs, at least one, and what is left of the segment then.
+
+        No more than a number of them, or of bytes, and none that stands behind `until`.
+        """
+        taken: list[Job] = []
+        size = 0
+        for job in self.jobs(segment):
+            key = key_of(job)
+            is_enough = len(taken) >= jobs_max or size >= bytes_max or (until is not None and key > until)
+            if taken and is_enough and segment.count > len(taken):
+                return taken, replace(segment, count=segment.count - len(taken), first=key)
+            taken.append(job)
+            size += line_bytes(job)
+        if len(taken) != segment.count:
+            raise self._damaged(f"{len(taken)} jobs are left in it, not {segment.count}")
+        return taken, None
+
+    def find(self, segment: Segment, job_id: str) -> Job | None:
+        """The job with this id, if it is still in the segment."""
+        needle = msgspec.json.encode(job_id)
+        for number, line in enumerate(self._lines):
+            if needle in line:
+                job = self._job(number, segment.base)
+                is_left = key_of(job) >= segment.first and job.sequence not in segment.holes
+                if job.id == job_id and is_left:
+                    return job
+        return None
+
+    def _job(self, number: int, base: int) -> Job:
+        job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._name}")
+        return replace(job, sequence=job.sequence + base) if base else job
+
+    def _damaged(self, reason: str) -> CorruptStateError:
+        return CorruptStateError(
+            f"segment {self._name} is damaged: {reason}. Restore it from a backup or an older version"
+            " of the object. Nothing was changed."
+        )

@@ -1,0 +1,82 @@
+"""Shelf: the contents of segments that were read lately, within reach of the state machine."""
+
+from collections.abc import Iterable, Iterator
+
+from bucketq.backlog import SegmentNeededError
+from bucketq.errors import CorruptStateError
+from bucketq.job import Job
+from bucketq.segment import Key, Segment, SegmentLines
+
+_CAPACITY_BYTES = 64 * 1024 * 1024
+
+
+class Shelf:
+    """Holds segments up to a size; the one that was not used for longest leaves first.
+
+    Asked for a segment that it does not hold it raises SegmentNeededError, and
+    CorruptStateError for one that is known to be gone from the storage.
+    """
+
+    def __init__(self, capacity_bytes: int = _CAPACITY_BYTES) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._size = 0
+        self._held: dict[str, SegmentLines] = {}
+        self._gone: set[str] = set()
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment.name in self._held
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more may push another out."""
+        return self._size >= self._capacity_bytes * 7 // 8
+
+    def put(self, segment: Segment, content: bytes) -> None:
+        """Take in what was read. Raises CorruptStateError if it is not whole."""
+        self.remove(segment.name)
+        self._held[segment.name] = lines = SegmentLines(segment, content)
+        self._size += lines.size
+        while self._size > self._capacity_bytes and len(self._held) > 1:
+            self.remove(next(iter(self._held)))
+
+    def remove(self, name: str) -> None:
+        """Forget a segment that is not needed any more."""
+        if lines := self._held.pop(name, None):
+            self._size -= lines.size
+
+    def keep_only(self, segments: Iterable[Segment]) -> None:
+        """Forget all but these."""
+        for name in self._held.keys() - {segment.name for segment in segments}:
+            self.remove(name)
+
+    def miss(self, segment: Segment) -> None:
+        """The storage has no such object; whoever asks next is told so, once."""
+        self._gone.add(segment.name)
+
+    def jobs(self, segment: Segment) -> Iterator[Job]:
+        """The jobs that are still in the segment, in order."""
+        return self._lines(segment).jobs(segment)
+
+    def take(
+        self, segment: Segment, jobs_max: int, bytes_max: int, until: Key | None
+    ) -> tuple[list[Job], Segment | None]:
+        """The next jobs of the segment, and what is left of it then."""
+        return self._lines(segment).take(segment, jobs_max, bytes_max, until)
+
+    def find(self, segment: Segment, job_id: str) -> Job | None:
+        """The job with this id, if it is still in the segment."""
+        return self._lines(segment).find(segment, job_id)
+
+    def _lines(self, segment: Segment) -> SegmentLines:
+        lines = self._held.pop(segment.name, None)
+        if lines is None:
+            if segment.name in self._gone:
+                self._gone.remove(segment.name)
+                raise CorruptStateError(
+                    f"segment {segment.name} is gone, with {segment.count} waiting jobs of"
+                    f" {segment.entrypoint!r}. Restore the object; or, to give them up, stop every process,"
+                    f" delete the segment's line in queue.json and lower enqueued_total by {segment.count}."
+                )
+            raise SegmentNeededError(segment)
+        self._held[segment.name] = lines
+        return lines

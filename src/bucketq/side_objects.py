@@ -1,0 +1,99 @@
+"""SideObjects: the segments and payloads beside a queue, written and read patiently.
+
+No name is ever used twice, so each request may be repeated: a create that finds its object
+there already has landed before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import suppress
+
+from bucketq.clock import Clock
+from bucketq.errors import ObjectExistsError, UnusableStorageError
+from bucketq.job import Job
+from bucketq.mint import Mint
+from bucketq.object_name import payload_name, segment_name
+from bucketq.patience import Patience
+from bucketq.retry import EXPONENTIAL
+from bucketq.segment import Segment, SegmentWriter
+from bucketq.settings import Settings
+from bucketq.storage.port import ObjectInfo, Objects
+
+# After so many jobs the others on the event loop have their turn.
+_JOBS_AT_A_STRETCH = 250
+
+
+class SideObjects:
+    """What bucketq asks of the objects beside one queue.
+
+    `version`, where it is asked for, is a version of the queue from before the object was
+    begun; it goes into the object's name.
+    """
+
+    def __init__(self, objects: Objects, settings: Settings, clock: Clock, mint: Mint) -> None:
+        self._objects = objects
+        self._settings = settings
+        self._clock = clock
+        self._mint = mint
+
+    async def create_segments(
+        self, jobs: AsyncIterable[Job], version: int
+    ) -> AsyncIterator[tuple[Segment, tuple[Job, ...]]]:
+        """Write the jobs of one entrypoint, which come in order, to as many segments as it takes."""
+        writer, written = SegmentWriter(), list[Job]()
+        async for job in jobs:
+            writer.add(job)
+            written.append(job)
+            if (
+                len(written) >= self._settings.segment_jobs_max
+                or writer.size >= self._settings.segment_bytes_max
+            ):
+                yield await self._create_segment(writer, version), tuple(written)
+                writer, written = SegmentWriter(), []
+            elif len(written) % _JOBS_AT_A_STRETCH == 0:
+                await asyncio.sleep(0)
+        if written:
+            yield await self._create_segment(writer, version), tuple(written)
+
+    async def create_payload(self, content: bytes, version: int) -> str:
+        """Store a payload and return its name."""
+        name = payload_name(version, self._mint.token())
+        await self._create(name, content)
+        return name
+
+    async def read(self, name: str) -> bytes:
+        """Return an object's content. Raises ObjectNotFoundError."""
+        return await self._patience().insist(lambda: self._objects.read(name))
+
+    async def list(self, prefix: str) -> list[ObjectInfo]:
+        """The objects whose name begins with `prefix`."""
+
+        async def names() -> list[ObjectInfo]:
+            return [info async for info in self._objects.list(prefix)]
+
+        return await self._patience().insist(names)
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """Remove objects, one try each; the first failure raises, and leaves the others."""
+        for name in names:
+            await self._objects.delete(name)
+
+    async def _create_segment(self, writer: SegmentWriter, version: int) -> Segment:
+        segment, content = writer.finish(segment_name(version, self._mint.token()))
+        await self._create(segment.name, content)
+        return segment
+
+    async def _create(self, name: str, content: bytes) -> None:
+        with suppress(ObjectExistsError):
+            await self._patience().insist(lambda: self._objects.create(name, content))
+
+    def _patience(self) -> Patience:
+        return Patience(self._settings.retry_for_s, EXPONENTIAL, self._clock, self._mint)
+
+
+def unreachable(what_is: str) -> UnusableStorageError:
+    """The error for a storage that has no objects beside the queue."""
+    return UnusableStorageError(
+        f"{what_is} in an object beside the queue, which a storage of two methods cannot reach;"
+        " open the queue with one of bucketq's own adapters"
+    )
