@@ -98,7 +98,6 @@ class Committer:
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
-        self._is_doubtful = False
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
@@ -139,10 +138,6 @@ class Committer:
                 rest.amends.append(amends)
         return rest
 
-    def doubt(self) -> None:
-        """Look at the storage before the next batch: the cache seems to be out of date."""
-        self._is_doubtful = True
-
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.
 
@@ -166,9 +161,8 @@ class Committer:
     async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
         patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
-        if self.state is None or self._is_doubtful:
+        if self.state is None:
             await self._look(patience)
-            self._is_doubtful = False
             is_current = True
         while True:
             answers, changed = self._apply(batch, riders)

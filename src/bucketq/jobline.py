@@ -5,7 +5,6 @@ to the byte; any other is base64 under `payload`.
 """
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -29,9 +28,24 @@ class StoredJob(
 
     def job(self) -> Job:
         """The job that the line stands for."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in Job.__struct_fields__}
-        fields["payload"] = bytes(self.json_payload) or self.payload
-        return Job(**fields)
+        # Spelt out, because every job that comes from a segment passes here.
+        return Job(
+            id=self.id,
+            entrypoint=self.entrypoint,
+            payload=bytes(self.json_payload) or self.payload,
+            payload_object=self.payload_object,
+            payload_size=self.payload_size,
+            status=self.status,
+            priority=self.priority,
+            created_at=self.created_at,
+            heartbeat_at=self.heartbeat_at,
+            sequence=self.sequence,
+            attempts=self.attempts,
+            max_attempts=self.max_attempts,
+            claimed_at=self.claimed_at,
+            token=self.token,
+            error=self.error,
+        )
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -50,7 +50,11 @@ class Shelf:
             self.remove(name)
 
     def miss(self, segment: Segment) -> None:
-        """The storage has no such object; whoever asks next is told so, once."""
+        """The storage has no such object; whoever asks next is told so, once.
+
+        If another process has used the segment up, nobody asks any more once the cached
+        state is brought up to date.
+        """
         self._gone.add(segment.name)
 
     def jobs(self, segment: Segment) -> Iterator[Job]:

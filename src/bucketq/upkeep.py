@@ -61,7 +61,7 @@ class Upkeep:
         self._collected_s = clock.monotonic_s()
 
     async def fetch(self, segments: Iterable[Segment]) -> None:
-        """Put segments on the shelf. One that is gone is noted there, and the cache is doubted."""
+        """Put segments on the shelf. If one is gone, that is noted there."""
         for read in [self._start(segment.name, partial(self._read, segment)) for segment in segments]:
             await asyncio.shield(read)
 
@@ -156,8 +156,7 @@ class Upkeep:
                 for segment in old:
                     contents.put(segment, await objects.read(segment.name))
             except ObjectNotFoundError:
-                self._committer.doubt()
-                return
+                return  # used up meanwhile, by another process
             jobs = heapq.merge(*map(contents.jobs, old), key=key_of)
             new = [segment async for segment, _ in objects.create_segments(_each(jobs), version)]
             if await self._swap(objects, Merge(tuple(old), tuple(new)), new):
@@ -194,7 +193,6 @@ class Upkeep:
             self._committer.shelf.put(segment, await self._objects.read(segment.name))
         except ObjectNotFoundError:
             self._committer.shelf.miss(segment)
-            self._committer.doubt()
 
 
 async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:

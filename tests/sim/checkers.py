@@ -30,6 +30,11 @@ def steps(record):
                 yield before, after, job_id, old.get(job_id), new.get(job_id)
 
 
+def the_queue_is_readable(record):
+    if record.damage:
+        raise ViolationError(f"the queue was damaged: {record.damage}")
+
+
 def versions_strictly_increase(record):
     numbers = [version.state.version for version in record.versions]
     if numbers != list(range(len(numbers))):
@@ -215,7 +220,16 @@ def attempts_are_only_spent_by_claims(record):
             raise ViolationError(f"{job_id} was tried more often than allowed", job_id)
 
 
+def segments_hold_what_the_queue_says(record):
+    for version in record.versions:
+        if version.miscounts:
+            raise ViolationError(f"version {version.state.version}: {version.miscounts[0]}")
+
+
 def what_is_referred_to_exists(record):
+    for version in record.versions:
+        if missing := version.needs - version.beside:
+            raise ViolationError(f"version {version.state.version} needs {sorted(missing)}, not there (yet)")
     for version, following in zip(record.versions, [*record.versions[1:], None], strict=True):
         for removed in record.removals:
             ended_s = following.at_s if following is not None else float("inf")
@@ -265,6 +279,7 @@ def everything_is_finished_once_the_storms_are_over(record):
 
 
 CHECKERS = [
+    the_queue_is_readable,
     versions_strictly_increase,
     every_version_is_conserved,
     nothing_is_enqueued_twice_or_out_of_nowhere,
@@ -280,6 +295,7 @@ CHECKERS = [
     storage_trouble_is_all_that_callers_ever_see,
     every_caller_that_lives_is_answered,
     everything_is_finished_once_the_storms_are_over,
+    segments_hold_what_the_queue_says,
     what_is_referred_to_exists,
     nothing_is_left_behind,
     payloads_come_back_to_the_byte,

@@ -5,8 +5,10 @@ version names the writer of the one before. So each attempt is put down before i
 afterwards the chain is followed back from the last version.
 """
 
+import pickle
 import struct
 import time
+from dataclasses import dataclass
 
 from record import Version
 
@@ -22,10 +24,11 @@ class Chronicle:
     def __init__(self, storage, log):
         self._storage = storage
         self._log = open(log, "ab", buffering=0)  # noqa: SIM115 (open as long as the process lives)
-        self.objects = storage.objects
+        self.objects = _Objects(storage.objects, log.with_suffix(".objects"))
 
     def close(self):
         self._log.close()
+        self.objects.close()
 
     async def read(self):
         return await self._storage.read()
@@ -39,14 +42,39 @@ class Chronicle:
         return await self._storage.write(whole, if_match)
 
 
-def read_versions(logs, final):
+class _Objects:
+    """The objects beside the queue; each is put down before it is created."""
+
+    def __init__(self, objects, log):
+        self._objects = objects
+        self._log = open(log, "ab", buffering=0)  # noqa: SIM115 (open as long as the process lives)
+        self.read, self.list, self.delete = objects.read, objects.list, objects.delete
+
+    def close(self):
+        self._log.close()
+
+    async def create(self, name, content):
+        self._log.write(pickle.dumps((name, content)))
+        await self._objects.create(name, content)
+
+
+@dataclass
+class _Attempt:
+    at_s: float
+    by: str
+    content: bytes
+    state: QueueState
+
+
+def read_versions(folder, final):
     """The versions that landed, first to last, given the last one's content."""
     attempts = {}
-    for log in logs:
+    for log in sorted(folder.glob("*.writes")):
         for at_s, content in _entries(log):
             state = decode(content)
             [(writer, mark)] = [item for item in state.writers.items() if item[1].version == state.version]
-            attempts.setdefault((state.version, writer), {})[mark.number] = Version(at_s, writer, state)
+            tries = attempts.setdefault((state.version, writer), {})
+            tries[mark.number] = _Attempt(at_s, writer, content, state)
     state = decode(final)
     [writer] = [name for name, mark in state.writers.items() if mark.version == state.version]
     versions = [attempts[state.version, writer][state.writers[writer].number]]
@@ -59,7 +87,19 @@ def read_versions(logs, final):
         tries = attempts[wanted, author]
         number = following.state.writers[author].number if authors else max(tries)
         versions.append(tries[number])
-    return [Version(0.0, "nobody", QueueState()), *reversed(versions)]
+    objects = dict(entry for log in folder.glob("*.objects") for entry in read_pickles(log))
+    whole = [Version.of(landed.at_s, landed.by, landed.content, objects) for landed in reversed(versions)]
+    return [Version(0.0, "nobody", QueueState()), *whole]
+
+
+def read_pickles(log):
+    """What a process put down one after another; a kill may have cut the last one short."""
+    with log.open("rb") as entries:
+        while True:
+            try:
+                yield pickle.load(entries)
+            except (EOFError, pickle.UnpicklingError):
+                return
 
 
 def _entries(log):

@@ -40,13 +40,27 @@ class RealWorld:
         self._log.write(pickle.dumps(call))
 
 
+def soak_settings(stale_after_s):
+    """Limits so small that most jobs pass through segments, and payloads through objects."""
+    return Settings(
+        stale_after_s=stale_after_s,
+        poll_interval_s=0.2,
+        retry_for_s=60,
+        hot_jobs_max=16,
+        hot_bytes_max=4000,
+        segment_jobs_max=10,
+        payload_inline_max=30,
+        collect_after_s=2,
+    )
+
+
 async def main(folder, name, kind, stale_after_s, url, *options):
     logging.getLogger("bucketq").setLevel(logging.ERROR)
     world = RealWorld(Path(folder) / f"{name}.calls")
     storage = Chronicle(
         open_storage(url, **dict(option.split("=", 1) for option in options)), Path(folder) / f"{name}.writes"
     )
-    settings = Settings(stale_after_s=float(stale_after_s), poll_interval_s=0.2, retry_for_s=60)
+    settings = soak_settings(float(stale_after_s))
     actors = [producer, worker, world.random.choice(ACTORS), world.random.choice(ACTORS)]
     if kind == "direct":
         queue = RecordedQueue(DirectQueue(storage, settings), world, name, settings.stale_after_s)

@@ -10,7 +10,7 @@ import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bucketq import commit, group, operation, state
+from bucketq import commit, group, operation, ready, segment, side_objects, state
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ MUTANTS = [
         commit.Committer,
         "_settle",
         "if changed:\n",
-        "if changed:\n            [_answer(answered) for answered in answers]\n",
+        "if changed:\n            [_answer(*answered) for answered in answers]\n",
     ),
     Mutant(
         "trust the cache for 'empty'",
@@ -108,10 +108,10 @@ MUTANTS = [
     ),
     Mutant(
         "serve the newest job first",
-        state.QueueState,
-        "_push_ready",
-        "(job.priority, job.sequence, job.id)",
-        "(job.priority, -job.sequence, job.id)",
+        ready.ReadyLine,
+        "push",
+        "(key_of(job), job.id)",
+        "((job.priority, -job.sequence), job.id)",
     ),
     Mutant(
         "leave what a refused transaction did before it was refused",
@@ -133,5 +133,89 @@ MUTANTS = [
         "_requeue_silent",
         "if silent:",
         "if False:",
+    ),
+    Mutant(
+        "refer to a segment before it is written",
+        side_objects.SideObjects,
+        "_create_segment",
+        "await self._create(segment.name, content)",
+        "asyncio.create_task(self._create(segment.name, content))",
+    ),
+    Mutant(
+        "refer to a payload before it is written",
+        side_objects.SideObjects,
+        "create_payload",
+        "await self._create(name, content)",
+        "asyncio.create_task(self._create(name, content))",
+    ),
+    Mutant(
+        "delete what a commit drops before it has landed",
+        commit.Committer,
+        "_write",
+        "self.state.dropped = []",
+        "self.state.dropped = []\n    self.dropped += dropped",
+    ),
+    Mutant(
+        "let a late commit refer to what was collected",
+        state.QueueState,
+        "_refuse_collected",
+        "version is None or version < self.collected_version",
+        "False",
+    ),
+    Mutant(
+        "collect a payload because its job stands in a segment",
+        operation.Collect,
+        "__call__",
+        "if segment.payloads",
+        "if False",
+    ),
+    Mutant(
+        "serve what stands in queue.json before what stands in segments",
+        state.QueueState,
+        "_next_ready",
+        "key_of(job) < segment.first",
+        "True",
+    ),
+    Mutant(
+        "say empty when the segment has not been read",
+        operation.Dequeue,
+        "__call__",
+        "if not claimed or (isinstance",
+        "if False and (isinstance",
+    ),
+    Mutant(
+        "spill a job that was claimed meanwhile",
+        state.QueueState,
+        "spill",
+        "self._jobs.get(job.id) == job",
+        "job.id in self._jobs",
+    ),
+    Mutant(
+        "forget that a job left its segment before the segment was taken in",
+        state.QueueState,
+        "spill",
+        "holes=tuple(moved_on)",
+        "holes=()",
+    ),
+    Mutant(
+        "put back what left a segment while it was merged",
+        state.QueueState,
+        "merge",
+        "held.get(segment.name) != segment",
+        "segment.name not in held",
+    ),
+    Mutant(
+        "leave the jobs that were brought in where they came from",
+        segment.SegmentLines,
+        "take",
+        ", first=key)",
+        ")",
+    ),
+    Mutant(
+        "remove the payload of a job that is tried again",
+        state.QueueState,
+        "_end_attempt",
+        "self._put(given_back)",
+        "self._put(given_back)\n    self.dropped += [job.payload_object] if job.payload_object else []",
     ),
 ]

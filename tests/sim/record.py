@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from bucketq import (
     StorageError,
 )
 from bucketq.codec import decode, encode
+from bucketq.jobline import decode_job
 
 
 @dataclass
@@ -60,22 +62,52 @@ class Version:
     at_s: float
     by: str
     state: QueueState
-    # The objects beside the queue that it needs.
+    # The objects beside the queue that it needs, and those that were there when it was written.
     needs: frozenset = frozenset()
+    beside: frozenset = frozenset()
+    # Segments that do not hold as many jobs as the queue says.
+    miscounts: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, at_s, by, content, objects):
-        """Put together what was written and the objects, by name, that it refers to."""
-        state = decode(content)
-        needs = {segment.name for segment in state.backlog}
-        for segment in tuple(state.backlog):
-            state.shelf.put(segment, objects[segment.name])
-            state.absorb(segment)
-        for job in state.jobs:
+    def of(cls, at_s, by, content, objects, beside=None):
+        """Put together what was written and the objects, by name, that it refers to.
+
+        Which were there beside it is taken for granted where nobody could look.
+        """
+        written = decode(content)
+        needs = {segment.name for segment in written.backlog}
+        jobs, miscounts = list(written.jobs), []
+        for segment in written.backlog:
+            left = [
+                job
+                for job in _jobs_of(objects[segment.name], segment.base)
+                if (job.priority, job.sequence) >= segment.first and job.sequence not in segment.holes
+            ]
+            if len(left) != segment.count:
+                miscounts.append(f"{len(left)} jobs are left in {segment}")
+            jobs += left
+        for number, job in enumerate(jobs):
             if job.payload_object is not None:
                 needs.add(job.payload_object)
-                state._jobs[job.id] = replace(job, payload=objects[job.payload_object])
-        return cls(at_s, by, state, frozenset(needs))
+                jobs[number] = replace(job, payload=objects[job.payload_object])
+        state = QueueState(
+            jobs,
+            version=written.version,
+            sequence=written.sequence,
+            enqueued_total=written.enqueued_total,
+            completed_total=written.completed_total,
+            dead_total=written.dead_total,
+            writers=written.writers,
+            forgotten_version=written.forgotten_version,
+        )
+        return cls(at_s, by, state, frozenset(needs), needs if beside is None else beside, miscounts)
+
+
+@lru_cache(1000)
+def _jobs_of(content, base):
+    """Every job that a segment's object was written with."""
+    stored = [decode_job(line.removesuffix(b","), "a segment") for line in content.split(b"\n")[1:-2]]
+    return [replace(job, sequence=job.sequence + base) for job in stored]
 
 
 @dataclass
@@ -89,6 +121,7 @@ class Record:
     versions: list[Version] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     is_drained: bool = False
+    damage: str | None = None
     ended_s: float = 0.0
     survivors: set[str] = field(default_factory=set)
     # Which objects beside the queue were removed, and when; which were left when all was over.
@@ -98,7 +131,8 @@ class Record:
     def read_bucket(self, bucket):
         self.versions = [Version(0.0, "nobody", QueueState())]
         for landed in bucket.landings:
-            self.versions.append(Version.of(landed.at_s, landed.by, landed.content, bucket.created))
+            whole = Version.of(landed.at_s, landed.by, landed.content, bucket.created, landed.beside)
+            self.versions.append(whole)
         self.removals = bucket.removals
         self.left_over = set(bucket.objects)
 

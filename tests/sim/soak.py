@@ -7,7 +7,6 @@ make soak ARGS='--seconds 600'    longer
 import argparse
 import asyncio
 import logging
-import pickle
 import random
 import subprocess
 import sys
@@ -17,12 +16,13 @@ from contextlib import closing
 from pathlib import Path
 
 from checkers import UNTIMED, check
-from chronicle import Chronicle, read_versions
+from chronicle import Chronicle, read_pickles, read_versions
+from crew import soak_settings
 from record import Record, ViolationError
 from recorded_queue import RecordedQueue
 from story import tell
 
-from bucketq import BrokerQueue, Settings, open_storage
+from bucketq import BrokerQueue, open_storage
 
 CREW = Path(__file__).with_name("crew.py")
 STALE_AFTER_S = 2.0
@@ -69,8 +69,8 @@ def soak(folder, seconds, url, **options):
     with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
         final = asyncio.run(drain(storage, record))
     for log in sorted(folder.glob("*.calls")):
-        record.calls.update((call.number, call) for call in read_calls(log))
-    record.versions = read_versions(sorted(folder.glob("*.writes")), final)
+        record.calls.update((call.number, call) for call in read_pickles(log))
+    record.versions = read_versions(folder, final)
     return record
 
 
@@ -94,25 +94,15 @@ class Finisher:
 
 async def drain(storage, record):
     """Finish what is left; return the content of the queue after that."""
-    settings = Settings(stale_after_s=STALE_AFTER_S, poll_interval_s=0.2, retry_for_s=60)
+    settings = soak_settings(STALE_AFTER_S)
     async with BrokerQueue(storage, settings=settings) as q:
         recorded = RecordedQueue(q, Finisher(record), "finisher", STALE_AFTER_S)
         while not record.is_drained:
             jobs = await recorded.dequeue(None, batch_size=100, wait=1)
             await asyncio.gather(*(recorded.ack(job) for job in jobs))
-            stats = (await q.read_state()).stats
+            stats = await q.stats()
             record.is_drained = stats.queued + stats.in_progress == 0
     return (await storage.read())[0]
-
-
-def read_calls(log):
-    """The calls of one process; the end of one replaces its beginning."""
-    with log.open("rb") as lines:
-        while True:
-            try:
-                yield pickle.load(lines)
-            except (EOFError, pickle.UnpicklingError):
-                return
 
 
 def judge(record):

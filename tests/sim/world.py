@@ -14,7 +14,7 @@ from record import Record
 from recorded_queue import RecordedQueue
 
 import bucketq.state
-from bucketq import BrokerQueue, DirectQueue, Settings
+from bucketq import BrokerQueue, CorruptStateError, DirectQueue, Settings
 from bucketq.codec import decode
 from bucketq.mint import Mint
 from bucketq.testing.simulated_bucket import CALM, SimulatedBucket, Weather
@@ -64,14 +64,17 @@ class World:
         for storm in storms:
             storm.cancel()
         self._end_storm()
-        await self._drain()
-        await self._clean_up()
-        self.record.read_bucket(self.bucket)
-        self.record.ended_s = self.now_s()
-        self.is_over = True
-        self.record.survivors = {process.name for process in self.processes if process.is_alive}
-        for process in self.processes:
-            process.kill()
+        try:
+            await self._drain()
+            self.record.ended_s = self.now_s()
+            self.is_over = True
+            self.record.survivors = {process.name for process in self.processes if process.is_alive}
+            for process in self.processes:
+                process.kill()
+            await self._clean_up()
+            self.record.read_bucket(self.bucket)
+        except CorruptStateError as error:
+            self.record.damage = str(error)
         return self.record
 
     async def close(self):
@@ -95,7 +98,7 @@ class World:
             lost_answer=chance(),
             no_answer=chance() / 2,
             doubled=chance(),
-            held=chance(),
+            held=self.random.choice([0, often, 2 * often]),
             conflict=chance(),
             slow_down=chance(),
             delay_s=self.random.choice([0.001, 0.02, 0.2]),
@@ -122,7 +125,7 @@ class World:
             # So small that most jobs pass through a segment, and some through several.
             hot_jobs_max=self.random.choice([4, 8, 2000]),
             hot_bytes_max=self.random.choice([1000, 4000, 512_000]),
-            segment_jobs_max=self.random.choice([2, 5]),
+            segment_jobs_max=self.random.choice([2, 5, 30]),
             payload_inline_max=self.random.choice([0, 26, 26, 1000]),
             collect_after_s=self.collect_after_s,
         )

@@ -59,6 +59,8 @@ class Landing:
     at_s: float
     by: str
     content: bytes
+    # The names of the objects that were there beside it.
+    beside: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class SimulatedBucket:
         self.content = content
         # A hash, as on S3: equal content would have an equal etag.
         self.etag = hashlib.sha256(content).hexdigest()[:16]
-        self.landings.append(Landing(_now_s(), client, content))
+        self.landings.append(Landing(_now_s(), client, content, frozenset(self.objects)))
         return self.etag
 
     def get(self) -> tuple[bytes, str | None]:
