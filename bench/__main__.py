@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.bound import TARGETS, approach
 from bench.contest import compare
+from bench.deep import Depths, measure
 from bench.floor import floor_by_size
 from bench.hotspots import print_profile, profile_names
 from bench.peer import JQUEUE, PYTHON_MIN, install_peer, installed_peer, version_of
@@ -26,7 +27,7 @@ from bench.requests import count_all
 from bench.side import ROOT, Side
 from bench.suite import SUITE
 
-PARTS = ("requests", "bound", "floor", *(series.key for series in SUITE))
+PARTS = ("requests", "bound", "floor", "deep", *(series.key for series in SUITE))
 
 
 def main() -> None:
@@ -51,6 +52,9 @@ def main() -> None:
         report.say("floor")
         report.add_floor(floor_by_size(folder / "floor.json", writes=3 if options.quick else 200))
         (folder / "floor.json").unlink()
+    if "deep" in parts:
+        report.say("deep backlogs")
+        report.add_deep(measure(folder, Depths().shortened() if options.quick else Depths()))
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:
