@@ -22,6 +22,7 @@ from bucketq import BrokerQueue, LocalFileSystemStorage
 
 SHALLOW = 1_000
 BATCH = 100
+CALLERS = 200
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def measure(folder: Path, depths: Depths) -> list[Finding]:
         return [
             *_loads(folder, depths),
             *asyncio.run(_commits(folder, depths)),
+            asyncio.run(_growth(folder, depths)),
             asyncio.run(_opening(folder)),
             asyncio.run(_drains(folder, depths)),
         ]
@@ -141,6 +143,23 @@ async def _rounds(queue: BrokerQueue, rounds: int) -> None:
         await queue.enqueue("mail", {"number": number, "to": "alice@example.com"})
         [job] = await queue.dequeue("mail")
         await queue.ack(job)
+
+
+async def _growth(folder: Path, depths: Depths) -> Finding:
+    """Let the backlog grow by single calls of many callers, without a worker."""
+    async with _counted(folder / "growth.json") as (queue, storage):
+
+        async def produce() -> None:
+            for number in range(depths.drained // CALLERS):
+                await queue.enqueue("mail", {"number": number, "to": "alice@example.com"})
+
+        await asyncio.gather(*(produce() for _ in range(CALLERS)))
+        assert (await queue.stats()).queued == depths.drained // CALLERS * CALLERS
+        sizes = storage.sizes
+    # So many commits, of one job of each caller, until a thousand wait.
+    first, second_half = sizes[SHALLOW // CALLERS], sizes[len(sizes) // 2 :]
+    name = f"bytes a commit while {SHALLOW:,} to {depths.drained:,} jobs come one by one"
+    return Finding(name, first, sum(second_half) / len(second_half), most=1.5)
 
 
 async def _opening(folder: Path) -> Finding:

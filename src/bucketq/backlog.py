@@ -2,15 +2,19 @@
 
 A value: a change makes a new one. It also knows which segments had better be one, so that
 neither their number nor the number of them that compete for the next job grows with the
-length of the backlog.
+length of the backlog. `overflow` tells which jobs had better be in it.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from bucketq.job import Job
+from bucketq.jobline import line_bytes
 from bucketq.segment import Key, Segment
 from bucketq.settings import Settings
 
+# A segment should be worth its object.
+_SPILL_MIN_JOBS = 32
 # Merging this many or more makes each job's segment at least twice as long, so that a job
 # is rewritten a logarithmic number of times.
 _NEIGHBOURS_MIN = 4
@@ -102,6 +106,29 @@ class Backlog:
             line = self._lines.get(segment.entrypoint, [])
             self._lines[segment.entrypoint] = sorted([*line, segment], key=_turn)
             self._counts[segment.entrypoint] = self._counts.get(segment.entrypoint, 0) + segment.count
+
+
+def overflow(waiting: Iterable[Job], settings: Settings) -> list[list[Job]]:
+    """Of the jobs that wait in queue.json, in order, those that had better stand in segments.
+
+    For each entrypoint the last ones. The first ones stay, so that workers find their next
+    jobs at hand.
+    """
+    lines: dict[str, list[Job]] = {}
+    for job in waiting:
+        lines.setdefault(job.entrypoint, []).append(job)
+    leaving = []
+    for line in lines.values():
+        staying = size = 0
+        while staying < min(
+            len(line), settings.hot_jobs_max // 4 // len(lines)
+        ) and size < settings.hot_bytes_max // 4 // len(lines):
+            size += line_bytes(line[staying])
+            staying += 1
+        rest = line[staying:]
+        if len(rest) >= _SPILL_MIN_JOBS or sum(map(line_bytes, rest)) >= settings.hot_bytes_max // 8:
+            leaving.append(rest)
+    return leaving
 
 
 def _turn(segment: Segment) -> Key:

@@ -56,7 +56,6 @@ class DirectQueue(Queue):
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = await super()._submit(operation, if_abandoned)
-        # A process that lives for one call only would otherwise never come to it.
         await self._writer().upkeep.relieve()
         return answer
 

@@ -86,10 +86,10 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
+        await self._upkeep.close()
         self._closing = True
         for waiter in self._waiters:
             _wake(waiter)
-        await self._upkeep.close()
         self._write_riders()
         self._unpark()
         await asyncio.shield(self._task)
@@ -133,9 +133,8 @@ class GroupCommit:
             fetch = self._loop.create_task(self._fetch(rest), name="bucketq fetch")
             self._fetches.add(fetch)
             fetch.add_done_callback(self._fetched)
-        if not self._closing:
-            self._upkeep.notice()
-            self._upkeep.look_ahead()
+        self._upkeep.notice()
+        self._upkeep.look_ahead()
 
     async def _fetch(self, rest: Rest) -> None:
         try:

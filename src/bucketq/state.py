@@ -45,7 +45,6 @@ WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
-_SPILL_MIN_JOBS = 32
 _SEGMENT_LINE_BYTES = 300
 
 
@@ -293,32 +292,6 @@ class QueueState:
     def absorb(self, segment: Segment) -> None:
         """Bring in every job of a segment that is on the shelf."""
         self._bring_in(segment, list(self.shelf.jobs(segment)), None)
-
-    def overflow(self) -> list[list[Job]]:
-        """The waiting jobs that had better stand in segments: of each entrypoint the last ones.
-
-        The first ones stay, so that workers find their next jobs at hand.
-        """
-        lines: dict[str, list[Job]] = {}
-        for job in self.queued_jobs():
-            lines.setdefault(job.entrypoint, []).append(job)
-        settings = self.settings
-        last_ones = []
-        for line in lines.values():
-            stay = settings.hot_jobs_max // 4 // len(lines)
-            stay_bytes = settings.hot_bytes_max // 4 // len(lines)
-            size = number = 0
-            while number < len(line) and number < stay and size < stay_bytes:
-                size += line_bytes(line[number])
-                number += 1
-            leaving = line[number:]
-            # A segment should be worth its object.
-            if (
-                len(leaving) >= _SPILL_MIN_JOBS
-                or sum(map(line_bytes, leaving)) >= settings.hot_bytes_max // 8
-            ):
-                last_ones.append(leaving)
-        return last_ones
 
     def object_names(self) -> set[str]:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""

@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from bucketq.backlog import OutdatedSegmentError
+from bucketq.backlog import OutdatedSegmentError, overflow
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
@@ -35,6 +35,7 @@ log = logging.getLogger("bucketq")
 
 _COLLECT_EVERY_S = 3600.0
 _CLOSING_S = 5.0
+_WORKS = ("delete", "spill", "merge", "collect")
 _UNLIMITED = 1 << 62
 
 
@@ -55,6 +56,7 @@ class Upkeep:
         self._clock = clock
         self._submit = submit
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_closing = False
         # What did not help is not tried again before there is more of it.
         self._futile_jobs = self._futile_bytes = 0
         self._futile_segments = 0
@@ -67,7 +69,7 @@ class Upkeep:
 
     def notice(self) -> None:
         """After a commit: start what is due."""
-        if self._objects is None:
+        if self._objects is None or self._is_closing:
             return
         if self._committer.dropped:
             self._start("delete", partial(self._delete_dropped, self._objects))
@@ -81,6 +83,8 @@ class Upkeep:
 
     def look_ahead(self) -> None:
         """For a queue that stays open: read what is needed soon, and collect now and then."""
+        if self._is_closing:
+            return
         state, shelf = self._committer.state, self._committer.shelf
         if state is not None and not shelf.is_full:
             for segment in state.upcoming_segments():
@@ -92,21 +96,24 @@ class Upkeep:
             self._start("collect", partial(self._collect, self._objects))
 
     async def relieve(self) -> None:
-        """Wait for an overflow to be dealt with if it has grown out of hand."""
+        """For a process that may end with this call: wait for what cannot be left undone for long."""
         state = self._committer.state
-        if state is not None and self._is_overflowing(state, tolerance=2):
-            self.notice()
-            if spill := self._tasks.get("spill"):
-                await asyncio.wait([spill])
+        is_urgent = state is not None and self._is_overflowing(state, tolerance=2)
+        urgent = [self._tasks.get("delete"), self._tasks.get("spill") if is_urgent else None]
+        if begun := [task for task in urgent if task is not None]:
+            await asyncio.wait(begun)
 
     async def close(self) -> None:
-        """Finish what was begun, or leave it if that takes long."""
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=_CLOSING_S)
-        self.abandon()
+        """Finish what was begun, or leave it if that takes long, and begin nothing more."""
+        self._is_closing = True
+        works = [task for what, task in self._tasks.items() if what in _WORKS]
+        if works:
+            await asyncio.wait(works, timeout=_CLOSING_S)
+        for work in works:
+            work.cancel()
 
     def abandon(self) -> None:
-        """Leave whatever was begun."""
+        """Leave whatever was begun, reads included."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -140,7 +147,7 @@ class Upkeep:
         while (state := self._committer.state) is not None and self._is_overflowing(state):
             self._futile_jobs, self._futile_bytes = state.waiting_in_file() * 5 // 4, state.size * 5 // 4
             version = state.version
-            for line in state.overflow():
+            for line in overflow(state.queued_jobs(), self._settings):
                 async for segment, jobs in objects.create_segments(_each(line), version):
                     if await self._swap(objects, Spill(segment, jobs), [segment]):
                         self._futile_jobs = self._futile_bytes = 0

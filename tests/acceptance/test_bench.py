@@ -64,6 +64,17 @@ def test_the_bound_is_reported(quick_run: Run) -> None:
     assert all(one["share"] > 0 for one in figures["bound"])
 
 
+def test_deep_backlogs_are_reported(quick_run: Run) -> None:
+    printed, figures = quick_run
+    names = [one["name"] for one in figures["deep"]]
+    assert len(names) == 8
+    assert all(name.split(",")[0][:30] in printed for name in names)
+    found = {one["name"]: one for one in figures["deep"]}
+    # Counted, not timed, so they hold on any machine.
+    for name in ("bytes a commit", "objects read until the first job"):
+        assert found[name]["is_met"]
+
+
 def test_a_commit_is_one_request_and_none_is_made_in_vain(quick_run: Run) -> None:
     _, figures = quick_run
     found = {one["name"]: (one["commits"], *one["found"].values()) for one in figures["requests"]}

@@ -79,7 +79,7 @@ def test_own_adapter(tmp_path: Path) -> None:
 
 
 def test_calls(tmp_path: Path) -> None:
-    q = run(block_with("enqueue_many"), tmp_path)["q"]
+    q = run(block_with("ack_many"), tmp_path)["q"]
     assert stats(q) == bucketq.Stats(
         queued=1, in_progress=0, dead=0, enqueued_total=3, completed_total=2, dead_total=0
     )
@@ -104,13 +104,21 @@ def test_transactions(tmp_path: Path) -> None:
     assert asyncio.run(q.read_state()).version == 3
 
 
+def test_deep_backlogs(tmp_path: Path) -> None:
+    q = run(block_with("range(100_000)"), tmp_path)["q"]
+    assert stats(q).queued == 99_999
+    assert (tmp_path / "deep.json").stat().st_size < 200_000
+    assert len(list((tmp_path / "deep/backlog").iterdir())) == 10
+    assert list((tmp_path / "deep/payloads").iterdir()) == []
+
+
 def test_settings(tmp_path: Path) -> None:
     q = run(block_with("commit_interval_s=2.0"), tmp_path)["q"]
     assert (q.settings.commit_interval_s, q.settings.stale_after_s) == (2.0, 120)
 
 
 def test_no_block_is_left_out() -> None:
-    assert len(blocks("python")) == 7
+    assert len(blocks("python")) == 8
 
 
 def test_the_file_can_be_opened() -> None:
@@ -132,9 +140,15 @@ def test_the_error_tree_is_the_real_one() -> None:
 
 def test_every_setting_is_in_the_table() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (\S.*?) \|", README, re.MULTILINE))
-    readable = {"payload_bytes_max": "16 MiB", "sole_writer": "no"}
-    assert rows == {field.name: readable.get(field.name, f"{field.default:g}") for field in fields(Settings)}
-    assert Settings().payload_bytes_max == 16 * 2**20
+    assert rows == {field.name: readable(field.name, field.default) for field in fields(Settings)}
+
+
+def readable(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if "bytes" in name or name == "payload_inline_max":
+        return f"{value / 2**20:g} MiB" if value >= 2**20 else f"{value / 2**10:g} KiB"
+    return f"{value:g}"
 
 
 def test_urls_of_the_storage_table_open(tmp_path: Path) -> None:
