@@ -5,7 +5,7 @@ neither their number nor the number of them that compete for the next job grows 
 length of the backlog. `overflow` tells which jobs had better be in it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bucketq.job import Job
@@ -15,23 +15,19 @@ from bucketq.settings import Settings
 
 # A segment should be worth its object.
 _SPILL_MIN_JOBS = 32
-# Merging this many or more makes each job's segment at least twice as long, so that a job
-# is rewritten a logarithmic number of times.
+_AT_HAND_MIN_JOBS = 32
+# So many small neighbours are merged at least.
 _NEIGHBOURS_MIN = 4
 # How many segments may be in line at the same place before they are sorted into each other.
 _OVERLAP_MAX = 8
 
 
 class SegmentNeededError(Exception):
-    """What was asked cannot be told before this segment has been read."""
+    """What was asked cannot be told before these segments have been read."""
 
-    def __init__(self, segment: Segment) -> None:
-        super().__init__(segment.name)
-        self.segment = segment
-
-
-class OutdatedSegmentError(Exception):
-    """The jobs of a new segment have moved on since it was written; it is not taken in."""
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        super().__init__(*(segment.name for segment in segments))
+        self.segments = tuple(segments)
 
 
 class Backlog:
@@ -48,13 +44,10 @@ class Backlog:
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
 
-    def __contains__(self, segment: Segment) -> bool:
-        return segment in self._lines.get(segment.entrypoint, ())
-
     @property
-    def entrypoints(self) -> int:
-        """How many entrypoints have segments."""
-        return len(self._lines)
+    def entrypoints(self) -> Collection[str]:
+        """Those that have segments."""
+        return self._lines.keys()
 
     def waiting(self, entrypoint: str | None = None) -> int:
         """How many jobs wait here, of one entrypoint or of all."""
@@ -92,37 +85,50 @@ class Backlog:
         after._put(new)
         return after
 
-    def worth_merging(self, settings: Settings) -> list[Segment]:
+    def may_hold(self, job_id: str) -> list[Segment]:
+        """The segments in which the job could be."""
+        return [segment for segment in self if segment.may_hold(job_id)]
+
+    def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
         """Segments of one entrypoint that had better be sorted into each other, if any."""
-        for line in self._lines.values():
-            if len(line) >= _NEIGHBOURS_MIN:
-                found = _overlapping(line) or _small_neighbours(line, settings)
-                if found:
-                    return found
+        for whole_line in self._lines.values():
+            line = [segment for segment in whole_line if segment.name not in unreadable]
+            # The first one is left out: jobs leave it all the time, and then a merge is in vain.
+            if found := _overlapping(line) or _small_neighbours(line[1:], settings):
+                return found
         return []
 
     def _put(self, segments: Iterable[Segment]) -> None:
+        new: dict[str, list[Segment]] = {}
         for segment in segments:
-            line = self._lines.get(segment.entrypoint, [])
-            self._lines[segment.entrypoint] = sorted([*line, segment], key=_turn)
-            self._counts[segment.entrypoint] = self._counts.get(segment.entrypoint, 0) + segment.count
+            new.setdefault(segment.entrypoint, []).append(segment)
+        for entrypoint, added in new.items():
+            self._lines[entrypoint] = sorted([*self._lines.get(entrypoint, ()), *added], key=_turn)
+            self._counts[entrypoint] = sum(segment.count for segment in self._lines[entrypoint])
 
 
-def overflow(waiting: Iterable[Job], settings: Settings) -> list[list[Job]]:
+def at_hand(settings: Settings, entrypoints: int) -> tuple[int, int]:
+    """How many jobs, and bytes of them, each of so many entrypoints keeps in queue.json."""
+    return (
+        max(settings.hot_jobs_max // 4 // entrypoints, min(settings.hot_jobs_max // 4, _AT_HAND_MIN_JOBS)),
+        settings.hot_bytes_max // 4 // entrypoints,
+    )
+
+
+def overflow(waiting: Iterable[Job], settings: Settings, entrypoints: int) -> list[list[Job]]:
     """Of the jobs that wait in queue.json, in order, those that had better stand in segments.
 
     For each entrypoint the last ones. The first ones stay, so that workers find their next
     jobs at hand.
     """
+    jobs_max, bytes_max = at_hand(settings, entrypoints)
     lines: dict[str, list[Job]] = {}
     for job in waiting:
         lines.setdefault(job.entrypoint, []).append(job)
     leaving = []
     for line in lines.values():
         staying = size = 0
-        while staying < min(
-            len(line), settings.hot_jobs_max // 4 // len(lines)
-        ) and size < settings.hot_bytes_max // 4 // len(lines):
+        while staying < min(len(line), jobs_max) and size < bytes_max:
             size += line_bytes(line[staying])
             staying += 1
         rest = line[staying:]

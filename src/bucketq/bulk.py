@@ -9,13 +9,14 @@ Until that commit nothing has been enqueued. If it never comes, the objects are 
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
 
 from bucketq.clock import Clock
-from bucketq.errors import StorageError
+from bucketq.errors import OutcomeUnknownError, QueueFullError, StorageError
 from bucketq.job import Job
 from bucketq.jobline import line_bytes
 from bucketq.mint import JobIds, Mint
@@ -25,8 +26,9 @@ from bucketq.segment import Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 
-# So many jobs share a time stamp, and follow each other in their ids.
+# So many jobs at most, within so much time, share a time stamp and follow each other in their ids.
 _JOBS_PER_MOMENT = 5000
+_MOMENT = timedelta(seconds=1)
 
 
 class NewJobs(Iterator[Job]):
@@ -41,8 +43,8 @@ class NewJobs(Iterator[Job]):
 
     def __next__(self) -> Job:
         payload = next(self._payloads)
-        if len(self.ids) % _JOBS_PER_MOMENT == 0:
-            now = self._clock.now()
+        now = self._clock.now()
+        if len(self.ids) % _JOBS_PER_MOMENT == 0 or now - self._model.created_at > _MOMENT:
             self.ids.begin(self._mint.first_id(now))
             self._model = replace(self._model, created_at=now)
         return replace(self._model, id=self.ids.mint(), payload=payload, sequence=len(self.ids))
@@ -65,14 +67,27 @@ class BulkLoad:
 
     async def enqueue(self, jobs: Iterator[Job]) -> None:
         """Enqueue all of them: a few directly, many by way of segments."""
-        few = self._few(jobs)
-        first_of_many = None if self._objects is None else next(jobs, None)
         if self._objects is None:
-            await self._submit(Enqueue((*few, *jobs)))
-        elif first_of_many is not None:
+            await self._submit(Enqueue(tuple(self._all(jobs))))
+            return
+        few = self._few(jobs)
+        if (first_of_many := next(jobs, None)) is not None:
             await self._load(self._objects, chain(few, [first_of_many], jobs))
         elif few:
-            await self._submit(Enqueue(tuple([await self._payloads.stow(job) for job in few])))
+            stowed = tuple([await self._payloads.stow(job) for job in few])
+            await self._payloads.submit(Enqueue(stowed), stowed)
+
+    def _all(self, jobs: Iterator[Job]) -> Iterator[Job]:
+        size = 0
+        for job in jobs:
+            size += line_bytes(job)
+            if size > self._settings.queue_bytes_max:
+                raise QueueFullError(
+                    f"so many jobs do not fit into queue.json ({self._settings.queue_bytes_max} bytes,"
+                    " queue_bytes_max), and this storage, of two methods, has no other place for them."
+                    " Nothing was enqueued."
+                )
+            yield job
 
     def _few(self, jobs: Iterator[Job]) -> list[Job]:
         """As many as leave room in queue.json for others."""
@@ -90,15 +105,16 @@ class BulkLoad:
         version: int = await self._submit(Refresh())
         segments: list[Segment] = []
         try:
-            created = objects.create_segments(self._stowed(jobs, version), version)
-            async for segment, _ in created:
+            async for segment, _ in objects.create_segments(self._stowed(jobs, version), version):
                 segments.append(segment)
+            await self._submit(EnqueueSegments(tuple(segments)))
+        except OutcomeUnknownError:
+            raise
         except Exception:
-            # Such as a payload that is no JSON: nothing was enqueued, so leave nothing behind.
+            # Nothing was enqueued. Large payloads are left to the collector.
             with suppress(StorageError, OSError):
                 await objects.delete(segment.name for segment in segments)
             raise
-        await self._submit(EnqueueSegments(tuple(segments)))
 
     async def _stowed(self, jobs: Iterable[Job], version: int) -> AsyncIterator[Job]:
         for job in jobs:

@@ -107,7 +107,7 @@ class StateEncoder:
             number = sequence // _JOBS_PER_BLOCK
             numbers.append(number)
             block = self._blocks.setdefault(number, {})
-            job = state.in_file(job_id)
+            job = state.find(job_id)
             if job is not None:
                 block[job_id] = encode_job(job)
             else:

@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from bucketq.errors import ObjectNotFoundError
+from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.object_name import PAYLOADS, SEGMENTS, version_of
 from bucketq.operation import Collect, Operation, References
-from bucketq.segment import SegmentLines
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo
 
@@ -31,17 +30,21 @@ async def collect(
     A dry run returns what would be removed.
     """
     listed = [*await objects.list(SEGMENTS), *await objects.list(PAYLOADS)]
-    referred = await _referred(objects, submit, before=0)
+    if not listed:
+        return []
+    newest, referred = await _referred(objects, submit, before=0)
+    # One from after this version was begun for a queue.json that somebody has since deleted or
+    # replaced by an older one. Collecting it would keep new objects out until that version comes.
     loose = [
         (version, info)
         for info in listed
-        if info.name not in referred and (version := version_of(info.name)) is not None
+        if info.name not in referred and (version := version_of(info.name)) is not None and version <= newest
     ]
     # What is younger may be about to be referred to, and so may what was begun together with it.
     spared = min((version for version, info in loose if info.modified_at >= older_than), default=None)
     old = [(version, info) for version, info in loose if spared is None or version < spared]
     if not dry_run and old:
-        referred = await _referred(objects, submit, before=1 + max(version for version, _ in old))
+        _, referred = await _referred(objects, submit, before=1 + max(version for version, _ in old))
         old = [(version, info) for version, info in old if info.name not in referred]
         await objects.delete(info.name for _, info in old)
     return [info for _, info in old]
@@ -49,18 +52,17 @@ async def collect(
 
 async def _referred(
     objects: SideObjects, submit: Callable[[Operation], Awaitable[Any]], before: int
-) -> set[str]:
+) -> tuple[int, set[str]]:
     missing = None
     while True:
         found: References = await submit(Collect(before))
         names = set(found.names)
         try:
             for segment in found.segments:
-                lines = SegmentLines(segment, await objects.read(segment.name))
-                names |= {job.payload_object for job in lines.jobs(segment) if job.payload_object is not None}
-            return names
-        except ObjectNotFoundError:
+                names |= await objects.payloads_of(segment)
+            return found.version, names
+        except ObjectNotFoundError as error:
             # Used up meanwhile, most likely: then the queue does not name it any more.
             if missing == segment.name:
-                raise
+                raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
             missing = segment.name

@@ -74,9 +74,8 @@ class Rest(NamedTuple):
 
     # What sets the answers of abandoned callers right again.
     amends: list[Operation]
-    # Operations that can be answered when these segments have been read.
-    deferred: list[Pending]
-    needed: list[Segment]
+    # Operations that can be answered when segments, at least the first of each, have been read.
+    deferred: dict[tuple[Segment, ...], list[Pending]]
 
 
 class Committer:
@@ -129,11 +128,10 @@ class Committer:
             raise
         finally:
             self.is_busy = False
-        rest = Rest([], [], [])
+        rest = Rest([], {})
         for pending, outcome in answers:
             if isinstance(outcome, SegmentNeededError):
-                rest.deferred.append(pending)
-                rest.needed.append(outcome.segment)
+                rest.deferred.setdefault(outcome.segments, []).append(pending)
             elif amends := _answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
@@ -144,7 +142,7 @@ class Committer:
         It may until the last stored beat is a third of the stale timeout old. 0 means that
         it may not wait, and was not taken along.
         """
-        job = self.state.in_file(beat.claim.job_id) if self.state else None
+        job = self.state.find(beat.claim.job_id) if self.state else None
         if job is None or beat.claim.token not in (None, job.token):
             return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())

@@ -56,7 +56,13 @@ class DirectQueue(Queue):
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = await super()._submit(operation, if_abandoned)
-        await self._writer().upkeep.relieve()
+        try:
+            # The process may end with this call, and then would leave objects behind.
+            await self._writer().upkeep.finish()
+        except asyncio.CancelledError:
+            if if_abandoned:
+                self._make_amends(if_abandoned(answer))
+            raise
         return answer
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
@@ -80,7 +86,9 @@ class DirectQueue(Queue):
             else:
                 committer = mine.writer.committer
             mine.place = place
-            upkeep = Upkeep(committer, self._objects, self.settings, self._clock, self._send)
+            upkeep = Upkeep(
+                committer, self._objects, self.settings, self._clock, self._send, stays_open=False
+            )
             mine.writer = _Writer(committer, upkeep)
         writer: _Writer = mine.writer
         return writer
@@ -104,13 +112,14 @@ class _Writer:
                 rest = await self.committer.commit(deferred)
                 for amends in rest.amends:
                     await self.committer.commit([Pending(amends, None)])
-            deferred = rest.deferred
-            try:
-                await self.upkeep.fetch(rest.needed)
-            except Exception as error:
-                refuse(deferred, error)
-                return
-        self.upkeep.notice()
+            deferred = []
+            for segments, needing in rest.deferred.items():
+                try:
+                    await self.upkeep.fetch(segments)
+                    deferred += needing
+                except Exception as error:
+                    refuse(needing, error)
+        self.upkeep.after_commit()
 
 
 class BrokerQueue(Queue):

@@ -17,6 +17,7 @@ from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.operation import Heartbeat, Operation, Refresh
+from bucketq.segment import Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
@@ -31,7 +32,7 @@ class GroupCommit:
     ) -> None:
         self._committer = committer
         self._poll_interval_s = settings.poll_interval_s
-        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit)
+        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit, stays_open=True)
         self._fetches: set[asyncio.Task[None]] = set()
         self._gathered: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
@@ -86,12 +87,14 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
-        await self._upkeep.close()
-        self._closing = True
-        for waiter in self._waiters:
-            _wake(waiter)
-        self._write_riders()
-        self._unpark()
+        try:
+            await self._upkeep.close()
+        finally:
+            self._closing = True
+            for waiter in self._waiters:
+                _wake(waiter)
+            self._write_riders()
+            self._unpark()
         await asyncio.shield(self._task)
 
     def _write_riders(self) -> None:
@@ -129,21 +132,20 @@ class GroupCommit:
 
     def _see_to(self, rest: Rest) -> None:
         self._gathered += [Pending(operation, None) for operation in rest.amends]
-        if rest.deferred:
-            fetch = self._loop.create_task(self._fetch(rest), name="bucketq fetch")
+        for segments, deferred in rest.deferred.items():
+            fetch = self._loop.create_task(self._fetch(segments, deferred), name="bucketq fetch")
             self._fetches.add(fetch)
             fetch.add_done_callback(self._fetched)
-        self._upkeep.notice()
-        self._upkeep.look_ahead()
+        self._upkeep.after_commit()
 
-    async def _fetch(self, rest: Rest) -> None:
+    async def _fetch(self, segments: tuple[Segment, ...], deferred: list[Pending]) -> None:
         try:
-            await self._upkeep.fetch(rest.needed)
-            self._gathered[:0] = rest.deferred
+            await self._upkeep.fetch(segments)
+            self._gathered[:0] = deferred
         except Exception as error:
-            refuse(rest.deferred, error)
+            refuse(deferred, error)
         except asyncio.CancelledError:
-            refuse(rest.deferred, None)
+            refuse(deferred, None)
             raise
 
     def _fetched(self, fetch: "asyncio.Task[None]") -> None:

@@ -25,12 +25,16 @@ class JobStatus(StrEnum):
 class Job(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"sequence": "seq"}, gc=False
 ):
-    """A unit of work. A change makes a new one; what you hold never changes under you."""
+    """A unit of work. A change makes a new one; what you hold never changes under you.
+
+    A payload that is too large for queue.json is in an object: `payload_object` names it and
+    `payload_size` says how long it is. `dequeue` brings it; after `find` and `read_state`,
+    `payload` is empty and `fetch_payload` gets it.
+    """
 
     id: Annotated[str, Meta(min_length=1)]
     entrypoint: str
     payload: bytes = b""
-    # Where a payload is that is too large for queue.json, and how long; `dequeue` fetches it.
     payload_object: PayloadName | None = None
     payload_size: Count = 0
     status: JobStatus = JobStatus.QUEUED
@@ -53,6 +57,10 @@ class Job(
         >>> job.json()
         {'to': 'a'}
         """
+        if self.payload_object is not None and not self.payload:
+            raise PayloadError(
+                f"the payload of job {self.id} is in an object of its own; get it with fetch_payload"
+            )
         try:
             return msgspec.json.decode(self.payload, type=type)
         except msgspec.MsgspecError as error:

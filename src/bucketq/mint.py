@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from operator import eq
 from typing import overload
 
 _of_this_process = random.Random()
@@ -33,8 +34,13 @@ class JobIds(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
-        return f"<{len(self)} job ids>"
+        return f"<{len(self)} job ids, from {self[0]} to {self[-1]}>" if self else "<no job ids>"
 
     @overload
     def __getitem__(self, index: int) -> str: ...

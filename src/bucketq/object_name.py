@@ -10,6 +10,7 @@ tell a late reference from a timely one: once objects up to a version have been 
 no commit may begin to refer to one of them.
 """
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -17,8 +18,11 @@ from msgspec import Meta
 SEGMENTS = "backlog/"
 PAYLOADS = "payloads/"
 
-SegmentName = Annotated[str, Meta(pattern=r"^backlog/\d{12}-[0-9a-f]{16}\.json$")]
-PayloadName = Annotated[str, Meta(pattern=r"^payloads/\d{12}-[0-9a-f]{16}$")]
+_SEGMENT = r"^backlog/\d{12}-[0-9a-f]{16}\.json$"
+_PAYLOAD = r"^payloads/\d{12}-[0-9a-f]{16}$"
+
+SegmentName = Annotated[str, Meta(pattern=_SEGMENT)]
+PayloadName = Annotated[str, Meta(pattern=_PAYLOAD)]
 
 
 def segment_name(version: int, token: str) -> str:
@@ -42,6 +46,7 @@ def version_of(name: str) -> int | None:
 
     >>> version_of("payloads/000000000012-2c26b46b68ffc68f")
     12
+    >>> version_of("payloads/202601011200-export.csv")
     """
-    digits = name.partition("/")[2][:12]
-    return int(digits) if len(digits) == 12 and digits.isdecimal() else None
+    is_ours = re.fullmatch(_SEGMENT, name) or re.fullmatch(_PAYLOAD, name)
+    return int(name.partition("/")[2][:12]) if is_ours else None

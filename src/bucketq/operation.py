@@ -33,12 +33,12 @@ class Count(msgspec.Struct, frozen=True, gc=False):
 
 
 class Find(msgspec.Struct, frozen=True, gc=False):
-    """Tell how a job stands."""
+    """Tell how a job stands in queue.json, or else in which segments it could be."""
 
     job_id: str
 
-    def __call__(self, state: QueueState) -> Job | None:
-        return state.find(self.job_id)
+    def __call__(self, state: QueueState) -> Job | list[Segment]:
+        return state.find(self.job_id) or state.backlog.may_hold(self.job_id)
 
 
 class Enqueue(msgspec.Struct, frozen=True, gc=False):
@@ -164,28 +164,28 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Spill(msgspec.Struct, frozen=True, gc=False):
-    """Let a segment stand for waiting jobs."""
+    """Let segments stand for waiting jobs; tell which are not taken in."""
 
-    segment: Segment
-    jobs: tuple[Job, ...]
+    parts: tuple[tuple[Segment, tuple[Job, ...]], ...]
 
-    def __call__(self, state: QueueState) -> None:
-        state.spill(self.segment, self.jobs)
+    def __call__(self, state: QueueState) -> list[Segment]:
+        return [segment for segment, jobs in self.parts if not state.spill(segment, jobs)]
 
 
 class Merge(msgspec.Struct, frozen=True, gc=False):
-    """Let segments stand for others with the same jobs."""
+    """Let segments stand for others with the same jobs; tell which are not taken in."""
 
     old: tuple[Segment, ...]
     new: tuple[Segment, ...]
 
-    def __call__(self, state: QueueState) -> None:
-        state.merge(self.old, self.new)
+    def __call__(self, state: QueueState) -> list[Segment]:
+        return [] if state.merge(self.old, self.new) else list(self.new)
 
 
 class References(NamedTuple):
-    """What a queue refers to: objects by name, and segments whose jobs refer to payloads."""
+    """What a queue of this version refers to: objects by name, and segments whose jobs refer to payloads."""
 
+    version: int
     names: set[str]
     segments: list[Segment]
 
@@ -197,7 +197,8 @@ class Collect(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> References:
         state.collect(self.version)
-        return References(state.object_names(), [segment for segment in state.backlog if segment.payloads])
+        segments = [segment for segment in state.backlog if segment.payloads]
+        return References(state.version, state.object_names(), segments)
 
 
 class Transact(msgspec.Struct, frozen=True, gc=False):

@@ -1,16 +1,24 @@
 """Payloads: what a job carries, in queue.json if it is small, else in an object of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from bucketq.errors import JobNotFoundError, ObjectNotFoundError, PayloadError
+from bucketq.errors import (
+    JobNotFoundError,
+    ObjectNotFoundError,
+    PayloadError,
+    QueueFullError,
+    StorageError,
+    UnusableStorageError,
+)
 from bucketq.job import Claim, Job
-from bucketq.operation import Bury, Operation, Refresh, Release
+from bucketq.operation import Bury, Nack, Operation, Refresh, Release
 from bucketq.side_objects import SideObjects, unreachable
 
 
@@ -22,6 +30,9 @@ def payload_bytes(payload: Any) -> bytes:
         return msgspec.json.encode(payload)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise PayloadError(f"the payload is neither bytes nor JSON: {error}") from error
+
+
+log = logging.getLogger("bucketq")
 
 
 class LargePayloads:
@@ -50,32 +61,48 @@ class LargePayloads:
         name = await self._objects.create_payload(job.payload, version)
         return replace(job, payload=b"", payload_object=name, payload_size=len(job.payload))
 
+    async def submit(self, operation: Operation, stowed: Iterable[Job]) -> Any:
+        """Have an operation committed that enqueues stowed jobs; drop their payloads if it is refused."""
+        try:
+            return await self._submit(operation)
+        except (QueueFullError, JobNotFoundError):
+            # The queue itself said no, so nothing will ever refer to these objects.
+            names = [job.payload_object for job in stowed if job.payload_object is not None]
+            if self._objects is not None:
+                with suppress(StorageError, OSError):
+                    await self._objects.delete(names)
+            raise
+
     async def read(self, job: Job) -> Job:
-        """The job with its payload. Raises ObjectNotFoundError if the object is gone or cut short."""
+        """The job with its payload. Raises ObjectNotFoundError, or PayloadError if it was cut short."""
         if job.payload_object is None:
             return job
         if self._objects is None:
             raise unreachable(f"the payload of job {job.id} is")
         content = await self._objects.read(job.payload_object)
         if len(content) != job.payload_size:
-            raise ObjectNotFoundError(
-                f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}"
-            )
+            raise PayloadError(f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}")
         return replace(job, payload=content)
 
     async def fetch(self, claimed: list[Job]) -> list[Job]:
         """The claimed jobs with their payloads.
 
         One whose payload is gone for good is dead. If the storage fails, what could not be
-        fetched goes back to the queue.
+        fetched goes back to the queue; if it refuses, that costs an attempt.
         """
         outcomes = await asyncio.gather(*map(self.read, claimed), return_exceptions=True)
-        fetched, failed, failure = list[Job](), list[Claim](), None
+        fetched, failed = list[Job](), list[Claim]()
+        failure: BaseException | None = None
         for job, outcome in zip(claimed, outcomes, strict=True):
             if isinstance(outcome, Job):
                 fetched.append(outcome)
-            elif isinstance(outcome, ObjectNotFoundError):
-                await self._bury(job, outcome)
+            elif isinstance(outcome, ObjectNotFoundError | PayloadError):
+                log.warning("job %s is dead, its payload is lost: %s", job.id, outcome)
+                await self._settle(Bury(Claim.of(job), f"its payload is lost: {outcome}"))
+            elif isinstance(outcome, UnusableStorageError):
+                # It may be for this object only, and must not hold up the queue for ever.
+                await self._settle(Nack(Claim.of(job), f"its payload cannot be read: {outcome}"))
+                failure = outcome
             else:
                 failed.append(Claim.of(job))
                 failure = outcome
@@ -85,7 +112,7 @@ class LargePayloads:
             raise failure
         return fetched
 
-    async def _bury(self, job: Job, error: ObjectNotFoundError) -> None:
-        # Somebody else may have it now, or have finished it: then the object may well be gone.
+    async def _settle(self, operation: Operation) -> None:
+        # Somebody else may have the job now, or have finished it: then the object may well be gone.
         with suppress(JobNotFoundError):
-            await self._submit(Bury(Claim.of(job), f"its payload is lost: {error}"))
+            await self._submit(operation)

@@ -15,6 +15,7 @@ from bucketq.codec import decode
 from bucketq.collect import collect
 from bucketq.commit import Committer, IfAbandoned
 from bucketq.errors import (
+    BucketQError,
     ConfigurationError,
     CorruptStateError,
     JobNotFoundError,
@@ -40,6 +41,7 @@ from bucketq.operation import (
 )
 from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.retry import Backoff
+from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects, unreachable
 from bucketq.state import QueueState, Stats
@@ -93,7 +95,8 @@ class Queue(ABC):
         queue.json is at its limit.
         """
         job = self._new_job(entrypoint, payload, priority, max_attempts)
-        added: list[Job] = await self._submit(Enqueue((await self._payloads.stow(job),)))
+        stowed = (await self._payloads.stow(job),)
+        added: list[Job] = await self._payloads.submit(Enqueue(stowed), stowed)
         return replace(added[0], payload=job.payload) if added[0].payload_object else added[0]
 
     async def enqueue_many(
@@ -112,12 +115,14 @@ class Queue(ABC):
         segments of the backlog.
         """
         if isinstance(payloads, str | bytes | Mapping):
-            raise ConfigurationError("enqueue_many takes a list of payloads; for one there is enqueue")
+            raise ConfigurationError("enqueue_many takes an iterable of payloads; for one there is enqueue")
+        if not isinstance(payloads, Iterable):
+            raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
         model = self._new_job(entrypoint, b"", priority, max_attempts)
         contents = (self._content(entrypoint, payload) for payload in payloads)
         jobs = NewJobs(model, contents, self._clock, self._mint)
         await BulkLoad(self._objects, self._payloads, self.settings, self._submit).enqueue(jobs)
-        return jobs.ids
+        return list(jobs.ids) if len(jobs.ids) <= self.settings.hot_jobs_max else jobs.ids
 
     async def dequeue(
         self, entrypoint: str | None = None, *, batch_size: int = 1, wait: float | None = None
@@ -132,6 +137,8 @@ class Queue(ABC):
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
+        if entrypoint is not None and not isinstance(entrypoint, str):
+            raise ConfigurationError(f"dequeue takes one entrypoint, or none for any, not {entrypoint!r}")
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now())
@@ -195,16 +202,29 @@ class Queue(ABC):
         stats: Stats = await self._submit(Count())
         return stats
 
-    async def find(self, job_id: str) -> Job | None:
+    async def find(self, job: Job | str) -> Job | None:
         """The job as it stands now, or None if it is not in the queue (any more).
 
         A large payload is left where it is; `fetch_payload` gets it.
         """
-        job: Job | None = await self._submit(Find(job_id))
-        return job
+        job_id = Claim.of(job).job_id
+        missing = None
+        while True:
+            found: Job | list[Segment] = await self._submit(Find(job_id))
+            if isinstance(found, Job):
+                return found
+            try:
+                return await self._find_in(found, job_id)
+            except ObjectNotFoundError as error:
+                # Used up meanwhile, unless the queue still names it.
+                if missing == found:
+                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                missing = found
 
     async def fetch_payload(self, job: Job) -> bytes:
         """The payload of a job that was found or listed. Raises ObjectNotFoundError if it is gone."""
+        if not isinstance(job, Job):
+            raise ConfigurationError(f"fetch_payload takes the Job that find or read_state gave, not {job!r}")
         return (await self._payloads.read(job)).payload
 
     async def read_state(self) -> QueueState:
@@ -225,7 +245,7 @@ class Queue(ABC):
             except ObjectNotFoundError as error:
                 # Used up since queue.json was read, unless that still says the same.
                 if seen == etag:
-                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                    raise lost(next(iter(state.backlog)), str(error)) from error
                 seen = etag
 
     async def collect_garbage(self, *, dry_run: bool = False) -> list[ObjectInfo]:
@@ -246,23 +266,43 @@ class Queue(ABC):
             state.shelf.put(segment, await self._objects.read(segment.name))
             state.absorb(segment)
 
+    async def _find_in(self, segments: list[Segment], job_id: str) -> Job | None:
+        # One by one, and none is kept: there may be many.
+        for segment in segments:
+            if self._objects is None:
+                raise unreachable("waiting jobs are")
+            lines = SegmentLines(segment, await self._objects.read(segment.name))
+            if job := lines.find(segment, job_id):
+                return job
+        return None
+
     async def _with_payloads(self, claimed: list[Job]) -> list[Job]:
         if all(job.payload_object is None for job in claimed):
             return claimed
+        beating = asyncio.create_task(self._keep_alive(claimed), name="bucketq heartbeat")
         try:
             return await self._payloads.fetch(claimed)
         except asyncio.CancelledError:
             self._make_amends(_release(claimed))
             raise
+        finally:
+            beating.cancel()
+
+    async def _keep_alive(self, claimed: list[Job]) -> None:
+        while True:
+            await asyncio.sleep(self.settings.stale_after_s / 3)
+            for job in claimed:
+                with suppress(BucketQError):
+                    await self.heartbeat(job)
 
     async def _transact(self, operations: tuple[Operation, ...]) -> None:
-        stowed = [
-            Enqueue(tuple([await self._payloads.stow(job) for job in operation.jobs]))
-            if isinstance(operation, Enqueue)
-            else operation
-            for operation in operations
-        ]
-        await self._submit(Transact(tuple(stowed)))
+        stowed, jobs = list[Operation](), list[Job]()
+        for operation in operations:
+            if isinstance(operation, Enqueue):
+                operation = Enqueue(tuple([await self._payloads.stow(job) for job in operation.jobs]))
+                jobs += operation.jobs
+            stowed.append(operation)
+        await self._payloads.submit(Transact(tuple(stowed)), jobs)
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
@@ -317,11 +357,13 @@ class Queue(ABC):
 
     def _content(self, entrypoint: str, payload: Any) -> bytes:
         content = payload_bytes(payload)
-        if len(content) > self.settings.payload_bytes_max:
+        limit, setting = self.settings.payload_bytes_max, "payload_bytes_max"
+        if self._objects is None and limit > self.settings.queue_bytes_max // 2:
+            limit, setting = self.settings.queue_bytes_max // 2, "half of queue_bytes_max"
+        if len(content) > limit:
             raise PayloadError(
-                f"the payload for {entrypoint!r} has {len(content)} bytes; the limit is"
-                f" {self.settings.payload_bytes_max} (payload_bytes_max). Store it elsewhere"
-                " and enqueue a reference to it."
+                f"the payload for {entrypoint!r} has {len(content)} bytes; the limit is {limit} ({setting})."
+                " Store it elsewhere and enqueue a reference to it."
             )
         return content
 

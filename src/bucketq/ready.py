@@ -30,6 +30,11 @@ class ReadyLine:
         """How many jobs wait here, of one entrypoint or of all."""
         return self._counts[entrypoint]
 
+    @property
+    def entrypoints(self) -> set[str]:
+        """Those that have a job waiting here."""
+        return {entrypoint for entrypoint, count in self._counts.items() if count and entrypoint is not None}
+
     def change_count(self, job: Job, step: int) -> None:
         """Take note that one more, or less, is waiting."""
         self._counts[None] += step
@@ -41,9 +46,9 @@ class ReadyLine:
             heap = self._heaps.get(asked)
             if heap is not None:
                 heapq.heappush(heap, (key_of(job), job.id))
-                # Jobs claimed through the other heap leave their entries: rebuild now and then.
+                # Jobs claimed through the other heap leave their entries: begin anew now and then.
                 if len(heap) > 2 * self._counts[asked] + _HEAP_SLACK:
-                    self._heaps[asked] = self._build(asked)
+                    del self._heaps[asked]
 
     def first(self, entrypoint: str | None) -> Job | None:
         """The waiting job whose turn it is."""

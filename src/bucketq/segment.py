@@ -121,21 +121,21 @@ class SegmentLines:
 
     def __init__(self, segment: Segment, content: bytes) -> None:
         self.size = len(content)
-        self._name = segment.name
+        self._segment = segment
         if len(content) != segment.size:
-            raise self._damaged(f"it has {len(content)} bytes, not {segment.size}")
+            raise lost(segment, f"it has {len(content)} bytes, not {segment.size}")
         first, *lines = content.split(b"\n")
         try:
             header = msgspec.json.decode(first + b"]}", type=_Header)
         except UNREADABLE as error:
-            raise self._damaged(str(error)) from error
+            raise lost(segment, str(error)) from error
         if header.format > FORMAT:
             raise NewerFormatError(
                 f"segment {segment.name} has format {header.format}; this bucketq knows formats up to"
                 f" {FORMAT}. Upgrade bucketq to read it. Nothing was changed."
             )
         if header.entrypoint != segment.entrypoint or lines[-2:] != [b"]}", b""]:
-            raise self._damaged("it is not what queue.json says it is")
+            raise lost(segment, "it is not what queue.json says it is")
         self._lines = lines[:-2]
 
     def jobs(self, segment: Segment) -> Iterator[Job]:
@@ -166,7 +166,7 @@ class SegmentLines:
             taken.append(job)
             size += line_bytes(job)
         if len(taken) != segment.count:
-            raise self._damaged(f"{len(taken)} jobs are left in it, not {segment.count}")
+            raise lost(segment, f"{len(taken)} jobs are left in it, not {segment.count}")
         return taken, None
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
@@ -181,11 +181,15 @@ class SegmentLines:
         return None
 
     def _job(self, number: int, base: int) -> Job:
-        job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._name}")
+        job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
         return replace(job, sequence=job.sequence + base) if base else job
 
-    def _damaged(self, reason: str) -> CorruptStateError:
-        return CorruptStateError(
-            f"segment {self._name} is damaged: {reason}. Restore it from a backup or an older version"
-            " of the object. Nothing was changed."
-        )
+
+def lost(segment: Segment, reason: str) -> CorruptStateError:
+    """The error for a segment whose jobs cannot be read, with the ways out."""
+    return CorruptStateError(
+        f"segment {segment.name}, with {segment.count} waiting jobs of {segment.entrypoint!r}, cannot be"
+        f" read: {reason}. Restore the object from a backup or an older version; or, to give its jobs up,"
+        f" stop every process, delete the segment's line in queue.json and lower enqueued_total by"
+        f" {segment.count}. Nothing was changed."
+    )

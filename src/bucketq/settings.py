@@ -4,6 +4,9 @@ from dataclasses import dataclass, fields
 
 from bucketq.errors import ConfigurationError
 
+# More seconds, or bytes, than anybody will see.
+_TOO_LARGE = 10**13
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -60,8 +63,13 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, int | float) or not value >= 0:
-                raise ConfigurationError(f"{field.name} must be a number, not below 0: {value!r}")
-            may_be_0 = {"commit_interval_s", "retry_for_s", "payload_inline_max", "sole_writer"}
-            if value == 0 and field.name not in may_be_0:
+            if isinstance(field.default, bool):
+                if not isinstance(value, bool):
+                    raise ConfigurationError(f"{field.name} is True or False, not {value!r}")
+                continue
+            wanted = int if isinstance(field.default, int) else int | float
+            if not isinstance(value, wanted) or isinstance(value, bool) or not 0 <= value < _TOO_LARGE:
+                kind = "a whole number" if wanted is int else "a number"
+                raise ConfigurationError(f"{field.name} must be {kind}, not below 0: {value!r}")
+            if value == 0 and field.name not in {"commit_interval_s", "retry_for_s", "payload_inline_max"}:
                 raise ConfigurationError(f"{field.name} must be above 0")

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from bucketq.backlog import SegmentNeededError
-from bucketq.errors import CorruptStateError
 from bucketq.job import Job
-from bucketq.segment import Key, Segment, SegmentLines
+from bucketq.segment import Key, Segment, SegmentLines, lost
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
 
@@ -46,8 +45,10 @@ class Shelf:
 
     def keep_only(self, segments: Iterable[Segment]) -> None:
         """Forget all but these."""
-        for name in self._held.keys() - {segment.name for segment in segments}:
+        kept = {segment.name for segment in segments}
+        for name in self._held.keys() - kept:
             self.remove(name)
+        self._gone &= kept
 
     def miss(self, segment: Segment) -> None:
         """The storage has no such object; whoever asks next is told so, once.
@@ -67,20 +68,12 @@ class Shelf:
         """The next jobs of the segment, and what is left of it then."""
         return self._lines(segment).take(segment, jobs_max, bytes_max, until)
 
-    def find(self, segment: Segment, job_id: str) -> Job | None:
-        """The job with this id, if it is still in the segment."""
-        return self._lines(segment).find(segment, job_id)
-
     def _lines(self, segment: Segment) -> SegmentLines:
         lines = self._held.pop(segment.name, None)
         if lines is None:
             if segment.name in self._gone:
                 self._gone.remove(segment.name)
-                raise CorruptStateError(
-                    f"segment {segment.name} is gone, with {segment.count} waiting jobs of"
-                    f" {segment.entrypoint!r}. Restore the object; or, to give them up, stop every process,"
-                    f" delete the segment's line in queue.json and lower enqueued_total by {segment.count}."
-                )
-            raise SegmentNeededError(segment)
+                raise lost(segment, "there is no such object")
+            raise SegmentNeededError([segment])
         self._held[segment.name] = lines
         return lines

@@ -15,12 +15,13 @@ from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
 from bucketq.patience import Patience
 from bucketq.retry import EXPONENTIAL
-from bucketq.segment import Segment, SegmentWriter
+from bucketq.segment import Segment, SegmentLines, SegmentWriter
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
 
 # After so many jobs the others on the event loop have their turn.
 _JOBS_AT_A_STRETCH = 250
+_DELETES_AT_ONCE = 16
 
 
 class SideObjects:
@@ -65,6 +66,19 @@ class SideObjects:
         """Return an object's content. Raises ObjectNotFoundError."""
         return await self._patience().insist(lambda: self._objects.read(name))
 
+    async def payloads_of(self, segment: Segment) -> set[str]:
+        """The payloads that the jobs in a segment refer to. Raises ObjectNotFoundError."""
+        if not segment.payloads:
+            return set()
+        lines = SegmentLines(segment, await self.read(segment.name))
+        names = set()
+        for number, job in enumerate(lines.jobs(segment)):
+            if number % _JOBS_AT_A_STRETCH == 0:
+                await asyncio.sleep(0)
+            if job.payload_object is not None:
+                names.add(job.payload_object)
+        return names
+
     async def list(self, prefix: str) -> list[ObjectInfo]:
         """The objects whose name begins with `prefix`."""
 
@@ -74,9 +88,17 @@ class SideObjects:
         return await self._patience().insist(names)
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Remove objects, one try each; the first failure raises, and leaves the others."""
-        for name in names:
-            await self._objects.delete(name)
+        """Remove objects, one try each. Raises the first failure when all were tried."""
+        turns = asyncio.Semaphore(_DELETES_AT_ONCE)
+
+        async def delete(name: str) -> None:
+            async with turns:
+                await self._objects.delete(name)
+
+        outcomes = await asyncio.gather(*map(delete, names), return_exceptions=True)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
 
     async def _create_segment(self, writer: SegmentWriter, version: int) -> Segment:
         segment, content = writer.finish(segment_name(version, self._mint.token()))

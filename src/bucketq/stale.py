@@ -28,7 +28,7 @@ class StaleWatch:
     def observe(self, state: QueueState, job_ids: Iterable[str], now_s: float) -> None:
         """Take note of how these jobs stand now."""
         for job_id in job_ids:
-            job = state.in_file(job_id)
+            job = state.find(job_id)
             if job is None or job.status is not JobStatus.IN_PROGRESS:
                 self._beats.pop(job_id, None)
             elif self.age_s(job, now_s) is None:
@@ -56,7 +56,7 @@ class StaleWatch:
         silent: dict[str, Job] = {}
         while self._due and self._due[0][0] <= now_s:
             _, job_id = heapq.heappop(self._due)
-            job = state.in_file(job_id)
+            job = state.find(job_id)
             age_s = self.age_s(job, now_s) if job else None
             if job and age_s is not None and age_s >= self._stale_after_s:
                 silent[job_id] = job

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.backlog import Backlog, OutdatedSegmentError
+from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
 from bucketq.errors import (
     ClaimLostError,
     ConfigurationError,
@@ -46,6 +46,8 @@ _TICK = timedelta(microseconds=1)
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
+# How many segments are read together when one is needed.
+_SEGMENTS_AT_ONCE = 8
 
 
 class Mark(NamedTuple):
@@ -135,18 +137,9 @@ class QueueState:
         """The jobs that used up their attempts, in the order of enqueueing."""
         return self._with_status(JobStatus.DEAD)
 
-    def in_file(self, job_id: str) -> Job | None:
-        """The job with this id, if it stands in queue.json itself."""
-        return self._jobs.get(job_id)
-
     def find(self, job_id: str) -> Job | None:
-        """The job with this id, wherever it stands, or None."""
-        if job := self._jobs.get(job_id):
-            return job
-        for segment in self.backlog:
-            if segment.may_hold(job_id) and (job := self.shelf.find(segment, job_id)):
-                return job
-        return None
+        """The job with this id in queue.json itself, or None; it may still be in the backlog."""
+        return self._jobs.get(job_id)
 
     @property
     def stats(self) -> Stats:
@@ -164,9 +157,13 @@ class QueueState:
         """How many jobs wait, of one entrypoint or of all, without looking at them."""
         return self._ready.count(entrypoint) + self.backlog.waiting(entrypoint)
 
-    def waiting_in_file(self, entrypoint: str | None = None) -> int:
+    def waiting_in_file(self) -> int:
         """How many of them stand in queue.json itself."""
-        return self._ready.count(entrypoint)
+        return self._ready.count()
+
+    def overflow(self) -> list[list[Job]]:
+        """The waiting jobs that had better stand in segments, for each entrypoint."""
+        return overflow(self.queued_jobs(), self.settings, self._entrypoints)
 
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
@@ -174,7 +171,7 @@ class QueueState:
         for entrypoint in self._ready.asked:
             for segment in self.backlog.upcoming(entrypoint, 2):
                 soon[segment.name] = segment
-                if segment.count > 2 * self._share:
+                if segment.count > self.settings.hot_jobs_max:
                     break
         return list(soon.values())
 
@@ -200,13 +197,13 @@ class QueueState:
 
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
-        base = self.sequence
-        for segment in segments:
+        moved = [segment.moved(self.sequence) for segment in segments]
+        for segment in moved:
             self._refuse_collected(segment.name)
             self._make_room(_SEGMENT_LINE_BYTES)
-            self.backlog = self.backlog.replaced((), [segment.moved(base)])
             self.sequence += segment.count
             self.enqueued_total += segment.count
+        self.backlog = self.backlog.replaced((), moved)
         self.changes += 1
 
     def dequeue(self, entrypoint: str | None, token: str, now: datetime) -> Job | None:
@@ -214,7 +211,9 @@ class QueueState:
         job = self._next_ready(entrypoint)
         if job is None:
             return None
-        self._make_room(_CLAIM_BYTES)
+        if self._in_progress:
+            # One claim is always granted: where nothing runs, nothing would ever make room again.
+            self._make_room(_CLAIM_BYTES)
         claimed = replace(
             job,
             status=JobStatus.IN_PROGRESS,
@@ -264,30 +263,40 @@ class QueueState:
 
     # The backlog
 
-    def spill(self, segment: Segment, jobs: Iterable[Job]) -> None:
-        """Let a segment stand for these waiting jobs, but for those that moved on meanwhile."""
+    def spill(self, segment: Segment, jobs: Iterable[Job]) -> bool:
+        """Let a segment stand for these waiting jobs, but for those that moved on meanwhile.
+
+        False if those were most of them: then nothing is changed.
+        """
         self._refuse_collected(segment.name)
-        moved_on = []
+        still_there, moved_on = list[Job](), list[int]()
         for job in jobs:
             if self._jobs.get(job.id) == job:
-                self._set(job.id, job, None)
+                still_there.append(job)
             else:
                 moved_on.append(job.sequence)
         if len(moved_on) > segment.count // 2:
-            raise OutdatedSegmentError(segment.name)
-        left = replace(segment, count=segment.count - len(moved_on), holes=tuple(moved_on))
+            return False
+        for job in still_there:
+            self._set(job.id, job, None)
+        left = replace(segment, count=len(still_there), holes=tuple(moved_on))
         self.backlog = self.backlog.replaced((), [left])
+        return True
 
-    def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> None:
-        """Let segments stand for others that held the same jobs."""
+    def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> bool:
+        """Let segments stand for others that held the same jobs.
+
+        False if a job has left one of those meanwhile: then nothing is changed.
+        """
         for segment in new:
             self._refuse_collected(segment.name)
         held = {segment.name: segment for segment in self.backlog}
         if any(held.get(segment.name) != segment for segment in old):
-            raise OutdatedSegmentError
+            return False
         self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
         self.dropped += [segment.name for segment in old]
         self.changes += 1
+        return True
 
     def absorb(self, segment: Segment) -> None:
         """Bring in every job of a segment that is on the shelf."""
@@ -300,6 +309,8 @@ class QueueState:
 
     def collect(self, version: int) -> None:
         """From now on let nobody begin to refer to an object from before this version."""
+        # Never beyond the next version, or new objects would be refused until that comes.
+        version = min(version, self.version + 1)
         if version > self.collected_version:
             self.collected_version = version
             self.changes += 1
@@ -350,7 +361,9 @@ class QueueState:
         return tuple(sorted(found, key=lambda job: job.sequence))
 
     def _held(self, claim: Claim) -> Job:
-        job = self.find(claim.job_id)
+        job = self._jobs.get(claim.job_id)
+        if job is None and self.backlog.may_hold(claim.job_id):
+            raise ClaimLostError(claim.job_id, "it is not in progress; it waits, or is finished")
         if job is None:
             raise JobNotFoundError(claim.job_id)
         if job.status is not JobStatus.IN_PROGRESS:
@@ -375,16 +388,16 @@ class QueueState:
         if version is None or version < self.collected_version:
             raise StorageError(
                 f"object {name} was begun so long ago that it may have been collected as garbage"
-                " (collect_after_s). Nothing was changed; try again."
+                " (collect_after_s). Nothing was changed; do it again, in less time."
             )
 
     def _make_room(self, size: int) -> None:
         self.size += size
         if self.size > self.settings.queue_bytes_max:
             raise QueueFullError(
-                f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max), with"
-                f" {self._in_progress} jobs in progress, {self._ready.count()} waiting and {self._dead} dead"
-                " in it. New work is refused until some of it is finished."
+                f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
+                f" {self._in_progress} jobs in progress and {self._dead} dead ones. New work is refused"
+                " until some is finished."
             )
 
     def _put(self, job: Job) -> None:
@@ -415,9 +428,8 @@ class QueueState:
             self._dead += step
 
     @property
-    def _share(self) -> int:
-        # Of the jobs that stay at hand, each entrypoint with a backlog has its part.
-        return max(1, self.settings.hot_jobs_max // 4 // max(1, self.backlog.entrypoints))
+    def _entrypoints(self) -> int:
+        return max(1, len(self._ready.entrypoints | set(self.backlog.entrypoints)))
 
     def _next_ready(self, entrypoint: str | None) -> Job | None:
         while True:
@@ -425,9 +437,13 @@ class QueueState:
             segment = self.backlog.first(entrypoint)
             if segment is None or (job is not None and key_of(job) < segment.first):
                 return job
-            taken, left = self.shelf.take(
-                segment, self._share, self.settings.hot_bytes_max // 4, self.backlog.follower(segment)
-            )
+            # Half of what stays, so that it is not soon sent back.
+            jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._entrypoints))
+            try:
+                taken, left = self.shelf.take(segment, jobs_max, bytes_max, self.backlog.follower(segment))
+            except SegmentNeededError:
+                upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
+                raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
             self._bring_in(segment, taken, left)
 
     def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:

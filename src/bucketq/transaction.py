@@ -8,6 +8,8 @@ from bucketq.errors import ConfigurationError, QueueClosedError
 from bucketq.job import Claim, Job
 from bucketq.operation import Ack, Enqueue, Nack, Operation
 
+_ERROR_MAX = 10_000
+
 
 class Transaction:
     """What `queue.transaction()` gives: it collects inside the block and commits at its end.
@@ -72,6 +74,8 @@ def error_text(error: str | BaseException | None) -> str | None:
     if isinstance(error, BaseException):
         error = f"{type(error).__name__}: {error}"
     if error is None or isinstance(error, str):
-        # A lone surrogate cannot be written as JSON.
+        # A lone surrogate cannot be written as JSON, and a huge text would slow every commit down.
+        if error and len(error) > _ERROR_MAX:
+            error = f"{error[:_ERROR_MAX]} … (cut from {len(error)} characters)"
         return error and error.encode(errors="replace").decode()
     raise ConfigurationError(f"an error is a text or an exception, not {error!r}")

@@ -1,6 +1,6 @@
 """Upkeep: what keeps queue.json small, done beside the commits so that nobody waits for it.
 
-    too many jobs wait in queue.json ──▶ write the last ones to a segment, swap by a commit
+    too many jobs wait in queue.json ──▶ write the last ones to segments, swap by a commit
     many small or overlapping segments ──▶ write them as one, swap by a commit
     the turn of a segment comes soon ──▶ put it on the shelf
     objects not referred to any more ──▶ delete them; now and then collect what crashes left
@@ -12,13 +12,12 @@ refers to, and the collector finds it.
 import asyncio
 import heapq
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from bucketq.backlog import OutdatedSegmentError, overflow
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
@@ -34,13 +33,20 @@ from bucketq.state import QueueState
 log = logging.getLogger("bucketq")
 
 _COLLECT_EVERY_S = 3600.0
-_CLOSING_S = 5.0
+_READ_AGAIN_AFTER_S = 60.0
+_FINISHING_S = 5.0
 _WORKS = ("delete", "spill", "merge", "collect")
+# A process that may end with its next call bears more before it begins something.
+_BRIEF_TOLERANCE = 2
+_BRIEF_SEGMENTS = 32
 _UNLIMITED = 1 << 62
 
 
 class Upkeep:
-    """Looks after the backlog of one committer; `submit` has an operation committed."""
+    """Looks after the backlog of one committer; `submit` has an operation committed.
+
+    `stays_open` says that the process will be there for a while: then it also looks ahead.
+    """
 
     def __init__(
         self,
@@ -49,67 +55,66 @@ class Upkeep:
         settings: Settings,
         clock: Clock,
         submit: "Callable[[Operation], asyncio.Future[Any]]",
+        *,
+        stays_open: bool,
     ) -> None:
         self._committer = committer
         self._objects = objects
         self._settings = settings
         self._clock = clock
         self._submit = submit
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stays_open = stays_open
         self._is_closing = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         # What did not help is not tried again before there is more of it.
         self._futile_jobs = self._futile_bytes = 0
         self._futile_segments = 0
+        # Segments that could not be read, and until when that is taken for granted.
+        self._unreadable: dict[str, float] = {}
         self._collected_s = clock.monotonic_s()
 
-    async def fetch(self, segments: Iterable[Segment]) -> None:
-        """Put segments on the shelf. If one is gone, that is noted there."""
-        for read in [self._start(segment.name, partial(self._read, segment)) for segment in segments]:
-            await asyncio.shield(read)
+    async def fetch(self, segments: Sequence[Segment]) -> None:
+        """Put segments on the shelf, and wait for the first. If that is gone, it is noted there."""
+        first, *others = segments
+        reading = self._start(first.name, partial(self._read, first))
+        self._read_ahead(others)
+        try:
+            await asyncio.shield(reading)
+        except ObjectNotFoundError:
+            self._committer.shelf.miss(first)
 
-    def notice(self) -> None:
-        """After a commit: start what is due."""
-        if self._objects is None or self._is_closing:
+    def after_commit(self) -> None:
+        """Start what is due."""
+        if self._objects is None:
             return
         if self._committer.dropped:
             self._start("delete", partial(self._delete_dropped, self._objects))
-        if (state := self._committer.state) is None:
+        if self._is_closing or (state := self._committer.state) is None:
             return
-        if self._is_overflowing(state):
+        if self._is_overflowing(state, tolerance=1 if self._stays_open else _BRIEF_TOLERANCE):
             self._start("spill", partial(self._spill, self._objects))
         self._futile_segments = min(self._futile_segments, len(state.backlog))
-        if len(state.backlog) > self._futile_segments:
+        if len(state.backlog) > max(self._futile_segments, 0 if self._stays_open else _BRIEF_SEGMENTS):
             self._start("merge", partial(self._merge, self._objects))
+        if self._stays_open:
+            self._read_ahead(state.upcoming_segments())
+            every_s = min(_COLLECT_EVERY_S, self._settings.collect_after_s)
+            if self._clock.monotonic_s() > self._collected_s + every_s:
+                self._collected_s = self._clock.monotonic_s()
+                self._start("collect", partial(self._collect, self._objects))
 
-    def look_ahead(self) -> None:
-        """For a queue that stays open: read what is needed soon, and collect now and then."""
-        if self._is_closing:
-            return
-        state, shelf = self._committer.state, self._committer.shelf
-        if state is not None and not shelf.is_full:
-            for segment in state.upcoming_segments():
-                if segment not in shelf:
-                    self._start(segment.name, partial(self._read, segment))
-        every_s = min(_COLLECT_EVERY_S, self._settings.collect_after_s)
-        if self._objects is not None and self._clock.monotonic_s() > self._collected_s + every_s:
-            self._collected_s = self._clock.monotonic_s()
-            self._start("collect", partial(self._collect, self._objects))
-
-    async def relieve(self) -> None:
-        """For a process that may end with this call: wait for what cannot be left undone for long."""
-        state = self._committer.state
-        is_urgent = state is not None and self._is_overflowing(state, tolerance=2)
-        urgent = [self._tasks.get("delete"), self._tasks.get("spill") if is_urgent else None]
-        if begun := [task for task in urgent if task is not None]:
-            await asyncio.wait(begun)
+    async def finish(self) -> None:
+        """Wait for what was begun to be finished, but not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FINISHING_S):
+                while works := self._works():
+                    await asyncio.wait(works)
 
     async def close(self) -> None:
-        """Finish what was begun, or leave it if that takes long, and begin nothing more."""
+        """Finish what was begun, or leave it undone if that takes long, and begin nothing more."""
         self._is_closing = True
-        works = [task for what, task in self._tasks.items() if what in _WORKS]
-        if works:
-            await asyncio.wait(works, timeout=_CLOSING_S)
-        for work in works:
+        await self.finish()
+        for work in self._works():
             work.cancel()
 
     def abandon(self) -> None:
@@ -117,16 +122,24 @@ class Upkeep:
         for task in self._tasks.values():
             task.cancel()
 
+    def _works(self) -> "list[asyncio.Task[None]]":
+        return [task for what, task in self._tasks.items() if what in _WORKS]
+
     def _start(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
         task = self._tasks.get(what)
-        if task is None:
+        if task is None or task.done():
             task = self._tasks[what] = asyncio.create_task(work(), name=f"bucketq {what}")
             task.add_done_callback(partial(self._ended, what))
         return task
 
     def _ended(self, what: str, done: "asyncio.Task[None]") -> None:
-        del self._tasks[what]
+        if self._tasks.get(what) is done:
+            del self._tasks[what]
         error = None if done.cancelled() else done.exception()
+        if error is not None and what not in _WORKS:
+            self._unreadable[what] = self._clock.monotonic_s() + _READ_AGAIN_AFTER_S
+        if isinstance(error, ObjectNotFoundError):
+            return  # used up by another process, most likely; who needs it will look again
         if isinstance(error, BucketQError | OSError):
             # Nothing is lost by it, and a later commit gives the next occasion.
             log.warning("upkeep (%s) did not succeed this time: %s", what, error)
@@ -146,36 +159,37 @@ class Upkeep:
     async def _spill(self, objects: SideObjects) -> None:
         while (state := self._committer.state) is not None and self._is_overflowing(state):
             self._futile_jobs, self._futile_bytes = state.waiting_in_file() * 5 // 4, state.size * 5 // 4
-            version = state.version
-            for line in overflow(state.queued_jobs(), self._settings):
-                async for segment, jobs in objects.create_segments(_each(line), version):
-                    if await self._swap(objects, Spill(segment, jobs), [segment]):
-                        self._futile_jobs = self._futile_bytes = 0
+            version, lines = state.version, state.overflow()
+            parts = []
+            for line in lines:
+                parts += [part async for part in objects.create_segments(_each(line), version)]
+            if parts and await self._swap(objects, Spill(tuple(parts))):
+                self._futile_jobs = self._futile_bytes = 0
 
     async def _merge(self, objects: SideObjects) -> None:
         while (state := self._committer.state) is not None and len(state.backlog) > self._futile_segments:
             self._futile_segments = len(state.backlog)
-            version, old = state.version, state.backlog.worth_merging(self._settings)
+            version, old = state.version, state.backlog.worth_merging(self._settings, self._hopeless())
             if not old:
                 return
             contents = Shelf(_UNLIMITED)
-            try:
-                for segment in old:
+            for segment in old:
+                try:
                     contents.put(segment, await objects.read(segment.name))
-            except ObjectNotFoundError:
-                return  # used up meanwhile, by another process
+                except BucketQError:
+                    self._unreadable[segment.name] = self._clock.monotonic_s() + _READ_AGAIN_AFTER_S
+                    raise
             jobs = heapq.merge(*map(contents.jobs, old), key=key_of)
             new = [segment async for segment, _ in objects.create_segments(_each(jobs), version)]
-            if await self._swap(objects, Merge(tuple(old), tuple(new)), new):
+            if await self._swap(objects, Merge(tuple(old), tuple(new))):
                 self._futile_segments = 0
 
-    async def _swap(self, objects: SideObjects, operation: Operation, new: list[Segment]) -> bool:
-        try:
-            await self._submit(operation)
-        except OutdatedSegmentError:
-            await self._delete(objects, (segment.name for segment in new))
-            return False
-        return True
+    async def _swap(self, objects: SideObjects, operation: Spill | Merge) -> bool:
+        """Have it committed; remove what was not taken in. False if nothing was."""
+        refused: list[Segment] = await self._submit(operation)
+        await self._delete(objects, (segment.name for segment in refused))
+        new = operation.parts if isinstance(operation, Spill) else operation.new
+        return len(refused) < len(new)
 
     async def _delete_dropped(self, objects: SideObjects) -> None:
         while names := self._committer.dropped:
@@ -193,13 +207,25 @@ class Upkeep:
         older_than = self._clock.now() - timedelta(seconds=self._settings.collect_after_s)
         await collect(objects, self._submit, older_than=older_than, dry_run=False)
 
+    def _read_ahead(self, segments: Iterable[Segment]) -> None:
+        shelf, hopeless = self._committer.shelf, self._hopeless()
+        for segment in segments:
+            if segment not in shelf and not shelf.is_full and segment.name not in hopeless:
+                self._start(segment.name, partial(self._read, segment))
+
+    def _hopeless(self) -> Collection[str]:
+        if self._unreadable:
+            now_s = self._clock.monotonic_s()
+            self._unreadable = {
+                name: until_s for name, until_s in self._unreadable.items() if until_s > now_s
+            }
+        return self._unreadable.keys()
+
     async def _read(self, segment: Segment) -> None:
         if self._objects is None:
             raise unreachable("waiting jobs are")
-        try:
-            self._committer.shelf.put(segment, await self._objects.read(segment.name))
-        except ObjectNotFoundError:
-            self._committer.shelf.miss(segment)
+        self._committer.shelf.put(segment, await self._objects.read(segment.name))
+        self._unreadable.pop(segment.name, None)
 
 
 async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:

@@ -1,13 +1,20 @@
-"""The queue contract over both embedded queues, on memory, a file and a two-method adapter."""
+"""The queue contract over both embedded queues: on memory, a file and a two-method adapter; and again
+with limits so small that most jobs stand in segments and every payload in an object, also on S3."""
 
+import uuid
 from contextlib import asynccontextmanager
 
 import pytest
 
-from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
+from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, S3Storage, Settings
 from bucketq.testing.queue import QueueContract
 
+from .servers import BUCKET
+
 SETTINGS = Settings(poll_interval_s=0.05)
+TINY = Settings(
+    hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, poll_interval_s=0.05
+)
 
 
 class TwoMethods:
@@ -23,35 +30,60 @@ class TwoMethods:
         return await self._inner.write(content, if_match)
 
 
+def on_seaweedfs(request):
+    options = request.getfixturevalue("seaweedfs").options
+    return S3Storage(BUCKET, f"contract/{uuid.uuid4().hex}.json", **options)
+
+
 STORAGES = {
-    "memory": lambda folder: InMemoryStorage(),
-    "file": lambda folder: LocalFileSystemStorage(folder / "queue.json"),
-    "two methods": lambda folder: TwoMethods(),
+    "memory": lambda request: InMemoryStorage(),
+    "file": lambda request: LocalFileSystemStorage(request.getfixturevalue("tmp_path") / "queue.json"),
+    "two methods": lambda request: TwoMethods(),
+    "seaweedfs": on_seaweedfs,
 }
 
 
-@pytest.fixture(params=STORAGES)
-def storage(request, tmp_path):
-    return STORAGES[request.param](tmp_path)
+class OnStorages(QueueContract):
+    settings = SETTINGS
+
+    @pytest.fixture(autouse=True, params=["memory", "file", "two methods"])
+    def _storage(self, request):
+        self.storage = STORAGES[request.param](request)
 
 
-class TestBrokerQueue(QueueContract):
-    @pytest.fixture(autouse=True)
-    def _storage(self, storage):
-        self.storage = storage
+class OnStoragesWithTinyLimits(QueueContract):
+    settings = TINY
 
+    @pytest.fixture(autouse=True, params=["memory", "file", "seaweedfs"])
+    def _storage(self, request):
+        self.storage = STORAGES[request.param](request)
+
+
+class Broker:
     def open(self):
-        return BrokerQueue(self.storage, settings=SETTINGS)
+        return BrokerQueue(self.storage, settings=self.settings)
 
 
-class TestDirectQueue(QueueContract):
-    @pytest.fixture(autouse=True)
-    def _storage(self, storage):
-        self.storage = storage
-
+class Direct:
     @asynccontextmanager
     async def open(self):
-        yield DirectQueue(self.storage, settings=SETTINGS)
+        yield DirectQueue(self.storage, settings=self.settings)
+
+
+class TestBrokerQueue(Broker, OnStorages):
+    pass
+
+
+class TestDirectQueue(Direct, OnStorages):
+    pass
+
+
+class TestBrokerQueueWithTinyLimits(Broker, OnStoragesWithTinyLimits):
+    pass
+
+
+class TestDirectQueueWithTinyLimits(Direct, OnStoragesWithTinyLimits):
+    pass
 
 
 class TestSoleWriter(QueueContract):

@@ -1,10 +1,12 @@
 """FaultyStorage: an in-memory queue object, and objects beside it, whose requests go wrong as told."""
 
 import asyncio
+import json
 from collections import deque
 from contextlib import suppress
 
 from bucketq import CASConflictError, InMemoryStorage, ObjectNotFoundError, SlowDownError, StorageError
+from bucketq.testing.virtual_time import VirtualClock
 
 
 class FaultyStorage:
@@ -17,7 +19,8 @@ class FaultyStorage:
     late            seems to fail, lands a moment later unless the object has changed
     slow down       429
 
-    The requests for the objects beside the queue take theirs from `object_faults`.
+    The requests for the objects beside the queue take theirs from `object_faults`, and
+    `object_latency_s` longer than those for the queue itself.
     """
 
     def __init__(self, inner=None):
@@ -27,6 +30,7 @@ class FaultyStorage:
         self.object_faults = deque()
         self.is_down = False
         self.latency_s = 0.0
+        self.object_latency_s = 0.0
         self.reads = 0
         self.writes = 0
         self.creates = 0
@@ -34,6 +38,15 @@ class FaultyStorage:
         self.deletes = 0
         self.lists = 0
         self.versions = []
+
+    @property
+    def beside(self):
+        """The objects beside the queue, as they are: name -> (content, time)."""
+        return self.inner.objects._objects
+
+    async def document(self):
+        """What stands in queue.json, as JSON."""
+        return json.loads((await self.inner.read())[0])
 
     async def read(self):
         self.reads += 1
@@ -86,6 +99,8 @@ class FaultyStorage:
 class FaultyObjects:
     """Each create, read and delete takes the storage's next `object_faults`; a listing takes none.
 
+    A listing tells when an object was created in virtual time.
+
     lost answer     lands, then the connection breaks
     lost request    never arrives
     slow down       429
@@ -94,6 +109,7 @@ class FaultyObjects:
 
     def __init__(self, storage):
         self.storage = storage
+        self._created_at = {}
 
     async def read(self, name):
         self.storage.object_reads += 1
@@ -102,6 +118,7 @@ class FaultyObjects:
     async def create(self, name, content):
         self.storage.creates += 1
         await self._ask("create", name, content)
+        self._created_at[name] = VirtualClock().now()
 
     async def delete(self, name):
         self.storage.deletes += 1
@@ -111,9 +128,11 @@ class FaultyObjects:
         self.storage.lists += 1
         await self.storage._reach()
         async for info in self.storage.inner.objects.list(prefix):
-            yield info
+            yield info._replace(modified_at=self._created_at.get(info.name, info.modified_at))
 
     async def _ask(self, verb, name, *content):
+        if self.storage.object_latency_s:
+            await asyncio.sleep(self.storage.object_latency_s)
         await self.storage._reach()
         fault = self.storage.object_faults.popleft() if self.storage.object_faults else None
         if fault == "lost request":

@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def example() -> QueueState:
     """A state with every field in use; golden/format-2.json is its encoding."""
     state = QueueState()
-    state.collect(7)
+    state.collected_version = 7
     for number, payload in enumerate([b'{"to": "alice"}', b"\x89PNG", b"", b"gone", b"[1]"]):
         state.enqueue(
             Job(
