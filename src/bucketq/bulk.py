@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bucketq.clock import Clock
-from bucketq.errors import OutcomeUnknownError, QueueFullError, StorageError
+from bucketq.errors import BucketQError, OutcomeUnknownError, QueueFullError, StorageError
 from bucketq.job import Job
 from bucketq.jobline import line_bytes
 from bucketq.mint import JobIds, Mint
@@ -107,15 +107,23 @@ class BulkLoad:
         try:
             async for segment, _ in objects.create_segments(self._stowed(jobs, version), version):
                 segments.append(segment)
-            await self._submit(EnqueueSegments(tuple(segments)))
-        except OutcomeUnknownError:
-            raise
         except Exception:
-            # Nothing was enqueued. Large payloads are left to the collector.
-            with suppress(StorageError, OSError):
-                await objects.delete(segment.name for segment in segments)
+            # Such as a payload that is no JSON. Large payloads are left to the collector.
+            await _discard(objects, segments)
+            raise
+        try:
+            await self._submit(EnqueueSegments(tuple(segments)))
+        except BucketQError as error:
+            # Of any other error it is not certain that nothing was enqueued.
+            if not isinstance(error, OutcomeUnknownError):
+                await _discard(objects, segments)
             raise
 
     async def _stowed(self, jobs: Iterable[Job], version: int) -> AsyncIterator[Job]:
         for job in jobs:
             yield await self._payloads.stow(job, version) if self._payloads.is_large(job) else job
+
+
+async def _discard(objects: SideObjects, segments: list[Segment]) -> None:
+    with suppress(StorageError, OSError):
+        await objects.delete(segment.name for segment in segments)

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
+from faulty import FaultyObjects, FaultyStorage
 
 from bucketq import (
+    AccessDeniedError,
     BrokerQueue,
     DirectQueue,
     InMemoryStorage,
@@ -16,6 +17,12 @@ from bucketq import (
     StorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, run
+
+
+class Refusing(FaultyObjects):
+    async def read(self, name):
+        raise AccessDeniedError("injected: 403")
+
 
 LARGE = bytes(range(256)) * 40
 
@@ -187,6 +194,24 @@ def test_a_claim_whose_payload_cannot_be_fetched_goes_back_and_costs_no_attempt(
             assert job.attempts == 0
             [claimed] = await q.dequeue()
             assert (claimed.payload, claimed.attempts) == (LARGE, 1)
+
+    run(main())
+
+
+def test_a_payload_that_the_storage_refuses_does_not_hold_up_the_queue_for_ever(open_queue):
+    async def main():
+        storage = FaultyStorage()
+        async with open_queue(storage) as q:
+            job = await q.enqueue("mail", LARGE, max_attempts=2)
+            await q.enqueue("mail", b"next")
+            storage.objects = Refusing(storage)
+        async with open_queue(storage) as q:
+            for _ in range(2):
+                with pytest.raises(AccessDeniedError):
+                    await q.dequeue()
+            assert [job.payload for job in await q.dequeue()] == [b"next"]
+            dead = await q.find(job.id)
+            assert (dead.status, "injected: 403" in dead.error) == (JobStatus.DEAD, True)
 
     run(main())
 

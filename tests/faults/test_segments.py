@@ -125,6 +125,24 @@ def test_a_create_that_was_not_answered_is_no_failure(fault):
     run(main())
 
 
+def test_a_load_that_landed_keeps_its_segments_whatever_the_adapter_says_of_it():
+    class Broken(FaultyStorage):
+        async def write(self, content, if_match=None):
+            await super().write(content, if_match)
+            raise KeyError("oops")
+
+    async def main():
+        storage = Broken()
+        async with broker(storage) as q:
+            with pytest.raises(KeyError):
+                await q.enqueue_many("mail", range(1000))
+        storage.__class__ = FaultyStorage
+        async with broker(storage) as q:
+            assert await drain(q) == list(range(1000))
+
+    run(main())
+
+
 def test_a_queue_used_for_one_call_in_each_event_loop_overflows_too(tmp_path):
     storage = LocalFileSystemStorage(tmp_path / "queue.json")
     q = DirectQueue(storage, Settings(hot_jobs_max=40, segment_jobs_max=100))
