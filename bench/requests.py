@@ -1,7 +1,7 @@
 """The requests: how often a queue talks to its storage, counted, not timed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from bench.workloads import ENTRYPOINT, Workload, fill, play
 from bucketq import BrokerQueue, InMemoryStorage, Settings
@@ -58,14 +58,15 @@ class CountingStorage(InMemoryStorage):
 
 async def count_all(rounds: int) -> list[Count]:
     """Count every case."""
-    operations = 10 * rounds
-    together = Workload(name="enqueue", kind="enqueue", callers=10, operations=operations)
-    alone = Workload(name="work", kind="work", operations=operations, filled=operations)
-    mixed = Workload(name="mixed", kind="mixed", callers=10, operations=operations, filled=10)
+    # Small, so that nothing overflows into segments meanwhile.
+    small = Workload(name="", kind="enqueue", operations=10 * rounds, payload_bytes=10)
+    together = replace(small, name="enqueue", callers=10)
+    alone = replace(small, name="work", kind="work", filled=small.operations)
+    mixed = replace(small, name="mixed", kind="mixed", callers=10, filled=10)
     sole_writer = Settings(sole_writer=True)
     return [
         await _count("enqueue, 10 callers", together, commits=rounds),
-        await _count("dequeue+ack, 1 caller", alone, commits=2 * operations),
+        await _count("dequeue+ack, 1 caller", alone, commits=2 * small.operations),
         await _count("mixed, 10 callers", mixed, commits=2 * rounds),
         await _count_empty("dequeue, empty queue, sole writer", sole_writer, Requests()),
         await _count_empty("dequeue, empty queue", Settings(), Requests(conditional_reads=1)),

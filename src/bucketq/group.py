@@ -23,6 +23,8 @@ from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
 from bucketq.upkeep import Upkeep
 
+_BESIDE_S = 0.05
+
 
 class GroupCommit:
     """Gathers operations while a commit is under way and commits them together."""
@@ -32,9 +34,10 @@ class GroupCommit:
     ) -> None:
         self._committer = committer
         self._poll_interval_s = settings.poll_interval_s
-        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit, stays_open=True)
+        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit_beside, stays_open=True)
         self._fetches: set[asyncio.Task[None]] = set()
         self._gathered: list[Pending] = []
+        self._beside: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
         self._last_commit_s = float("-inf")
@@ -46,13 +49,21 @@ class GroupCommit:
 
     def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         """Add an operation to the next batch; the future brings its answer."""
-        if self._task.done():
-            raise QueueClosedError("the queue is closed; open a new one with `async with`")
-        if asyncio.get_running_loop() is not self._loop:
-            raise QueueClosedError("the queue is open in another event loop; open one in this one too")
-        answer: asyncio.Future[Any] = self._loop.create_future()
+        answer = self._new_answer()
         self._gathered.append(Pending(operation, answer, if_abandoned))
         self._unpark()
+        return answer
+
+    def submit_beside(self, operation: Operation) -> "asyncio.Future[Any]":
+        """Let an operation that nobody waits for go along with the next batch, or go alone a little later.
+
+        Sent at once it would often go just before the callers that the last commit has
+        answered, and they would have to wait for it.
+        """
+        answer = self._new_answer()
+        self._beside.append(Pending(operation, answer))
+        if self._parked is not None:
+            self._loop.call_later(_BESIDE_S, self._send_beside)
         return answer
 
     def ride(self, beat: Heartbeat) -> bool:
@@ -104,20 +115,35 @@ class GroupCommit:
         self._gathered += [Pending(beat, None) for beat in self._committer.take_riders()]
         self._unpark()
 
+    def _new_answer(self) -> "asyncio.Future[Any]":
+        if self._task.done():
+            raise QueueClosedError("the queue is closed; open a new one with `async with`")
+        if asyncio.get_running_loop() is not self._loop:
+            raise QueueClosedError("the queue is open in another event loop; open one in this one too")
+        return self._loop.create_future()
+
+    def _send_beside(self) -> None:
+        self._gathered += self._beside
+        self._beside = []
+        self._unpark()
+
     def _unpark(self) -> None:
         if self._parked is not None:
             _wake(self._parked)
 
     async def _run(self) -> None:
         try:
-            while self._gathered or self._fetches or not self._closing:
+            while self._gathered or self._beside or self._fetches or not self._closing:
                 if not self._gathered:
                     self._parked = self._loop.create_future()
+                    if self._beside:
+                        self._loop.call_later(_BESIDE_S, self._send_beside)
                     await self._parked
                     self._parked = None
                     continue
                 await self._keep_pace()
-                batch, self._gathered = self._gathered, []
+                batch = [*self._gathered, *self._beside]
+                self._gathered, self._beside = [], []
                 self._see_to(await self._committer.commit(batch))
                 if self._waiters and self._committer.state is not None:
                     self._wake_waiters(self._committer.state)
@@ -126,9 +152,7 @@ class GroupCommit:
             self._upkeep.abandon()
             for fetch in self._fetches:
                 fetch.cancel()
-            for pending in self._gathered:
-                if pending.answer is not None:
-                    pending.answer.cancel()
+            refuse([*self._gathered, *self._beside], None)
 
     def _see_to(self, rest: Rest) -> None:
         self._gathered += [Pending(operation, None) for operation in rest.amends]

@@ -95,9 +95,13 @@ class Queue(ABC):
         queue.json is at its limit.
         """
         job = self._new_job(entrypoint, payload, priority, max_attempts)
-        stowed = (await self._payloads.stow(job),)
-        added: list[Job] = await self._payloads.submit(Enqueue(stowed), stowed)
-        return replace(added[0], payload=job.payload) if added[0].payload_object else added[0]
+        added: list[Job]
+        if self._payloads.is_large(job):
+            stowed = (await self._payloads.stow(job),)
+            added = await self._payloads.submit(Enqueue(stowed), stowed)
+            return replace(added[0], payload=job.payload)
+        added = await self._submit(Enqueue((job,)))
+        return added[0]
 
     async def enqueue_many(
         self,

@@ -271,7 +271,8 @@ class QueueState:
         self._refuse_collected(segment.name)
         still_there, moved_on = list[Job](), list[int]()
         for job in jobs:
-            if self._jobs.get(job.id) == job:
+            found = self._jobs.get(job.id)
+            if found is job or found == job:
                 still_there.append(job)
             else:
                 moved_on.append(job.sequence)

@@ -44,6 +44,11 @@ class FaultyStorage:
         """The objects beside the queue, as they are: name -> (content, time)."""
         return self.inner.objects._objects
 
+    @property
+    def names(self):
+        """The segments and payloads beside the queue."""
+        return {name for name in self.beside if name.startswith(("backlog/", "payloads/"))}
+
     async def document(self):
         """What stands in queue.json, as JSON."""
         return json.loads((await self.inner.read())[0])

@@ -56,7 +56,7 @@ def test_a_large_payload_lives_beside_the_queue_for_as_long_as_its_job(open_queu
             assert again.payload == LARGE
             await q.ack(again)
             await asyncio.sleep(1)
-            assert storage.beside == {}
+            assert storage.names == set()
 
     run(main())
 
@@ -102,13 +102,13 @@ def test_a_transaction_and_enqueue_many_take_large_payloads_too(open_queue):
                 assert job.payload == LARGE
             await q.enqueue_many("few", [LARGE, b"small"])
             await q.enqueue_many("many", [LARGE + bytes([number]) for number in range(20)])
-            assert sum(name.startswith("payloads/") for name in storage.beside) == 1 + 1 + 20
+            assert sum(name.startswith("payloads/") for name in storage.names) == 1 + 1 + 20
             jobs = await q.dequeue(batch_size=50)
             assert [job.payload for job in jobs[:4]] == [LARGE, b"small"] * 2
             assert [job.payload for job in jobs[4:]] == [LARGE + bytes([number]) for number in range(20)]
             assert await q.ack_many(jobs) == []
             await asyncio.sleep(1)
-            assert storage.beside == {}
+            assert storage.names == set()
 
     run(main())
 
@@ -122,7 +122,7 @@ def test_a_refused_transaction_leaves_no_payload_behind(open_queue):
                     t.enqueue("next", LARGE)
                     t.ack("nobody")
             assert storage.creates == 1
-            assert storage.beside == {}
+            assert storage.names == set()
 
     run(main())
 

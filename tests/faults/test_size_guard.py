@@ -55,7 +55,7 @@ def test_a_full_queue_refuses_new_work_and_nothing_of_it_is_left(open_queue):
                     async with q.transaction() as t:
                         t.enqueue("mail", payload)
             assert await storage.inner.read() == full
-            assert storage.beside == {}
+            assert storage.names == set()
 
     run(main())
 

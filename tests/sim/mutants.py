@@ -187,8 +187,8 @@ MUTANTS = [
         "spill a job that was claimed meanwhile",
         state.QueueState,
         "spill",
-        "self._jobs.get(job.id) == job",
-        "job.id in self._jobs",
+        "found is job or found == job",
+        "found is not None",
     ),
     Mutant(
         "forget that a job left its segment before the segment was taken in",
