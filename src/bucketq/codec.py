@@ -1,29 +1,34 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":2,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"format":3,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
     {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,3],"last":[0,5002],…}
     ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
     {"id":"…","entrypoint":"thumb","payload":"iVBORw==","created_at":"…","seq":2}
     ]}
 
-One job a line, and one segment of the backlog. Files of format 1, which knew no segments,
-and of jqueue, which have neither `format` nor `seq`, are opened as they are.
+One job a line, and one segment of the backlog. Before the segments stands what is on its
+way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
+day. Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened
+as they are.
 """
 
 from collections.abc import Iterable
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
+from bucketq.archive_name import ArchiveName, hour_of
 from bucketq.backlog import Backlog
 from bucketq.errors import CorruptStateError, NewerFormatError
-from bucketq.job import Count, JobStatus
+from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
+from bucketq.ledger import FinishedLine, Ledger
 from bucketq.segment import Segment
 from bucketq.state import Mark, QueueState
 
-FORMAT = 2
+FORMAT = 3
 
 _JOBS_PER_BLOCK = 64
 
@@ -41,6 +46,11 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    archived: dict[str, Count] = {}
+    expired: dict[str, Count] = {}
+    expired_total: Count = 0
+    sealed: dict[str, list[Raw]] = {}
+    finished: list[Raw] = []
     segments: list[Segment] = []
     jobs: list[StoredJob]
 
@@ -49,7 +59,12 @@ class _FormatOnly(msgspec.Struct):
     format: object = 0
 
 
+class _FinishedOnly(msgspec.Struct):
+    finished_at: Moment
+
+
 _decode_document = msgspec.json.Decoder(_Document).decode
+_decode_finished = msgspec.json.Decoder(_FinishedOnly).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -67,6 +82,8 @@ class StateEncoder:
         self._joined: dict[int, bytes] = {}
         self._backlog = Backlog()
         self._manifest = b""
+        self._finished: list[FinishedLine] | None = None
+        self._finished_blocks: list[bytes] = []
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -87,7 +104,7 @@ class StateEncoder:
             self._backlog = state.backlog
             lines = b",\n".join(map(_encode, state.backlog))
             self._manifest = b',"segments":[\n%b\n]' % lines if lines else b""
-        pieces = [_encode(header)[:-1], self._manifest, b',"jobs":[\n']
+        pieces = [_encode(header)[:-1], *self._on_the_way(), self._manifest, b',"jobs":[\n']
         for block in self._joined.values():
             pieces += (block, b",\n")
         if self._joined:
@@ -95,6 +112,36 @@ class StateEncoder:
         pieces.append(b"\n]}\n")
         state.size = sum(map(len, pieces))
         return pieces
+
+    def _on_the_way(self) -> list[bytes]:
+        """The pieces for what is on its way to the archive, or has arrived there."""
+        ledger = self._state.ledger
+        pieces = []
+        if ledger.archived:
+            pieces.append(b',"archived":' + _encode(ledger.archived))
+        if ledger.expired_total:
+            counts = _encode(ledger.expired), ledger.expired_total
+            pieces.append(b',"expired":%b,"expired_total":%d' % counts)
+        if ledger.sealed:
+            batches = (
+                _encode(name) + b":[\n" + b",\n".join(lines) + b"\n]" for name, lines in ledger.sealed.items()
+            )
+            pieces.append(b',"sealed":{' + b",".join(batches) + b"}")
+        if ledger.finished is not self._finished:
+            self._finished, self._finished_blocks = ledger.finished, []
+        if not ledger.finished:
+            return pieces
+        # It only grows until it is sealed, so that full blocks are joined once.
+        done = len(self._finished_blocks) * _JOBS_PER_BLOCK
+        for start in range(done, len(ledger.finished) - _JOBS_PER_BLOCK + 1, _JOBS_PER_BLOCK):
+            block = ledger.finished[start : start + _JOBS_PER_BLOCK]
+            self._finished_blocks.append(b",\n".join(entry.line for entry in block) + b",\n")
+        rest = ledger.finished[len(self._finished_blocks) * _JOBS_PER_BLOCK :]
+        tail = b",\n".join(entry.line for entry in rest)
+        if not rest:
+            *blocks, last = self._finished_blocks
+            return [*pieces, b',"finished":[\n', *blocks, last[:-2], b"\n]"]
+        return [*pieces, b',"finished":[\n', *self._finished_blocks, tail, b"\n]"]
 
     def _join_touched_blocks(self) -> None:
         state = self._state
@@ -162,6 +209,7 @@ def _from_document(document: _Document, name: str) -> QueueState:
         forgotten_version=document.forgotten_version,
         collected_version=document.collected_version,
         backlog=Backlog(document.segments),
+        ledger=_ledger(document, name),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.
@@ -194,6 +242,25 @@ def _from_jqueue(document: _Document) -> QueueState:
         enqueued_total=len(jobs),
         dead_total=sum(job.status is JobStatus.DEAD for job in jobs),
     )
+
+
+def _ledger(document: _Document, name: str) -> Ledger:
+    for batch in document.sealed:
+        if ArchiveName.parse(batch) is None:
+            raise CorruptStateError(
+                f"{name}: {batch!r} is no name for an archive object. Nothing was changed."
+            )
+    try:
+        finished = [
+            FinishedLine(hour_of(_decode_finished(line).finished_at), bytes(line))
+            for line in document.finished
+        ]
+    except UNREADABLE as error:
+        raise CorruptStateError(
+            f"{name}: a finished job is damaged: {error}. Nothing was changed."
+        ) from error
+    sealed = {batch: tuple(map(bytes, lines)) for batch, lines in document.sealed.items()}
+    return Ledger(finished, sealed, document.archived, document.expired, document.expired_total)
 
 
 def _has_doubles(names: Iterable[str]) -> bool:

@@ -97,6 +97,9 @@ class Committer:
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
+        # Batches whose objects are in the archive: the next write lets go of them.
+        self.archived: set[str] = set()
+        self.landed_version = 0
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
@@ -187,6 +190,8 @@ class Committer:
         for beat in riders.values():
             # One whose claim is gone meanwhile learns it from its next heartbeat.
             _outcome(state, beat)
+        for name in self.archived:
+            state.drop_archived(name)
         return answers, True
 
     def _requeue_silent(
@@ -200,12 +205,14 @@ class Committer:
             for job in silent:
                 if not speaking & {Claim(job.id), Claim.of(job)}:
                     log.info("the worker of job %s has been silent for too long", job.id)
-                    state.requeue_stale(Claim.of(job))
+                    state.requeue_stale(Claim.of(job), self._clock.now())
 
     async def _write(self, patience: Patience) -> bool:
         """Write the state: True once it has landed, False if another commit came first."""
         assert self.state is not None
         assert self._encoder is not None
+        if self.state.is_seal_due():
+            self.state.seal()
         self.state.stamp(self._writer, self._number)
         if not self.state.is_conserved():
             raise AssertionError(f"this commit would lose or double a job: {self.state.stats}")
@@ -225,16 +232,23 @@ class Committer:
                 self._note(error, patience)
                 await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
-                    has_landed = self._is_in_what_was_found(version, error, patience)
-                    self.dropped += dropped if has_landed else []
-                    return has_landed
+                    if not self._is_in_what_was_found(version, error, patience):
+                        return False
+                    self._note_landing(version, dropped)
+                    return True
                 if patience.is_exhausted():
                     raise _unknown(error) from error
             else:
                 self.pace.landed()
-                self.dropped += dropped
+                self._note_landing(version, dropped)
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
                 return True
+
+    def _note_landing(self, version: int, dropped: list[str]) -> None:
+        assert self.state is not None
+        self.landed_version = version
+        self.dropped += dropped
+        self.archived &= self.state.ledger.sealed.keys()
 
     async def _put(self, pieces: list[bytes]) -> str:
         if self.bucket is not None:
@@ -287,6 +301,7 @@ class Committer:
             log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
         self.state.settings, self.state.shelf = self._settings, self.shelf
+        self.state.archives = self._settings.archive and self.bucket is not None
         self.shelf.keep_only(self.state.backlog)
         self._etag = etag
         self._encoder = StateEncoder(self.state)

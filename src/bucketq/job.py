@@ -22,6 +22,28 @@ class JobStatus(StrEnum):
     DEAD = "dead"
 
 
+# How the error of an attempt begins that ended because its worker fell silent.
+STALE = "stale"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STALE = "stale"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One worker's try at a job."""
+
+    claimed_at: Moment
+    ended_at: Moment
+    outcome: Outcome
+    worker: str | None = None
+    error: str | None = None
+
+
 class Job(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"sequence": "seq"}, gc=False
 ):
@@ -47,7 +69,11 @@ class Job(
     max_attempts: Count = 3
     claimed_at: Moment | None = None
     token: str | None = None
+    # Who holds the job; by default the host's name and the process id.
+    worker: str | None = None
     error: str | None = None
+    # The attempts that did not succeed; of very many the first and the last ones.
+    history: tuple[Attempt, ...] = ()
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (msgspec's own name for it)
         """Decode a JSON payload, into `type` if one is given. Raises PayloadError.

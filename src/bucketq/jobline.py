@@ -44,7 +44,9 @@ class StoredJob(
             max_attempts=self.max_attempts,
             claimed_at=self.claimed_at,
             token=self.token,
+            worker=self.worker,
             error=self.error,
+            history=self.history,
         )
 
 
@@ -56,7 +58,7 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_job(job: Job) -> bytes:
     """The line of a job."""
-    if not _is_json_line(job.payload):
+    if not is_json_line(job.payload):
         return _encode(job)
     return b'%b,"json":%b}' % (_encode(replace(job, payload=b""))[:-1], job.payload)
 
@@ -76,10 +78,12 @@ def line_bytes(job: Job) -> int:
     size = len(job.payload)
     if size and job.payload[0] not in _JSON_BEGINNINGS:
         size = size * 4 // 3
-    return _LINE_BYTES + size + (len(job.error) if job.error else 0)
+    if job.error:
+        size += len(job.error) * (1 + len(job.history))
+    return _LINE_BYTES + size
 
 
-def _is_json_line(payload: bytes) -> bool:
+def is_json_line(payload: bytes) -> bool:
     """Whether the payload can stand in the file as it is, and come back to the byte."""
     if not payload or payload[0] not in _JSON_BEGINNINGS or b"\n" in payload or b"\r" in payload:
         return False

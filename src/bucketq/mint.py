@@ -2,8 +2,9 @@
 
 import os
 import random
+import uuid
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import eq
 from typing import overload
 
@@ -98,3 +99,16 @@ class Mint:
 def _spelt(value: int) -> str:
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def time_of(job_id: str) -> datetime | None:
+    """When a job id was made, to the millisecond, or None if it is no UUIDv7.
+
+    >>> time_of("019b76da-a800-7a06-9c99-d2955c30ed8a")
+    datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    try:
+        value = uuid.UUID(job_id)
+    except ValueError:
+        return None
+    return datetime.fromtimestamp((value.int >> 80) / 1000, UTC) if value.version == 7 else None

@@ -66,12 +66,13 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     batch_size: int
     token: str
     now: datetime
+    worker: str | None = None
 
     def __call__(self, state: QueueState) -> list[Job]:
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             try:
-                job = state.dequeue(self.entrypoint, self.token, self.now)
+                job = state.dequeue(self.entrypoint, self.token, self.now, self.worker)
             except (SegmentNeededError, QueueFullError) as error:
                 # A short batch is better than none; but there is room to read one more segment.
                 if not claimed or (isinstance(error, SegmentNeededError) and not state.shelf.is_full):
@@ -84,24 +85,27 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):
-    """Finish one job."""
+    """Finish one job; its result, if any, is JSON already."""
 
     claim: Claim
+    now: datetime
+    result: bytes = b""
 
     def __call__(self, state: QueueState) -> None:
-        state.ack(self.claim)
+        state.ack(self.claim, self.now, self.result)
 
 
 class AckMany(msgspec.Struct, frozen=True, gc=False):
     """Finish every job whose claim still holds; answer with an error for each other one."""
 
     claims: tuple[Claim, ...]
+    now: datetime
 
     def __call__(self, state: QueueState) -> list[JobNotFoundError]:
         refused = []
         for claim in self.claims:
             try:
-                state.ack(claim)
+                state.ack(claim, self.now)
             except JobNotFoundError as error:
                 refused.append(error)
         return refused
@@ -112,9 +116,10 @@ class Nack(msgspec.Struct, frozen=True, gc=False):
 
     claim: Claim
     error: str | None
+    now: datetime
 
     def __call__(self, state: QueueState) -> Job:
-        return state.nack(self.claim, self.error)
+        return state.nack(self.claim, self.error, self.now)
 
 
 class Bury(msgspec.Struct, frozen=True, gc=False):
@@ -122,9 +127,10 @@ class Bury(msgspec.Struct, frozen=True, gc=False):
 
     claim: Claim
     error: str
+    now: datetime
 
     def __call__(self, state: QueueState) -> Job:
-        return state.bury(self.claim, self.error)
+        return state.bury(self.claim, self.error, self.now)
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +157,7 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
     """Take jobs from the workers whose last heartbeat is older than a time."""
 
     before: datetime
+    now: datetime
 
     def __call__(self, state: QueueState) -> int:
         silent = [
@@ -159,7 +166,7 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
             if job.heartbeat_at is None or job.heartbeat_at < self.before
         ]
         for job in silent:
-            state.requeue_stale(Claim.of(job))
+            state.requeue_stale(Claim.of(job), self.now)
         return len(silent)
 
 
@@ -180,6 +187,59 @@ class Merge(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> list[Segment]:
         return [] if state.merge(self.old, self.new) else list(self.new)
+
+
+class Seal(msgspec.Struct, frozen=True, gc=False):
+    """Fix what is finished as batches for the archive, however little it is."""
+
+    def __call__(self, state: QueueState) -> None:
+        state.seal()
+
+
+class DropArchived(msgspec.Struct, frozen=True, gc=False):
+    """Let go of batches whose objects are in the archive."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        for name in self.names:
+            state.drop_archived(name)
+
+
+class Expire(msgspec.Struct, frozen=True, gc=False):
+    """Count the archived jobs of days out, before their objects are removed."""
+
+    days: tuple[str, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        for day in self.days:
+            state.expire(day)
+
+
+class ForgetExpired(msgspec.Struct, frozen=True, gc=False):
+    """Note that the objects of expired days are removed."""
+
+    days: tuple[str, ...]
+
+    def __call__(self, state: QueueState) -> None:
+        for day in self.days:
+            state.forget_expired(day)
+
+
+class LedgerView(NamedTuple):
+    """Sealed batches by name, the days of the archive, and the days that are being removed."""
+
+    sealed: frozenset[str]
+    days: tuple[str, ...]
+    expired: tuple[str, ...]
+
+
+class ReadLedger(msgspec.Struct, frozen=True, gc=False):
+    """Tell what is on its way to the archive, and what has arrived."""
+
+    def __call__(self, state: QueueState) -> LedgerView:
+        ledger = state.ledger
+        return LedgerView(frozenset(ledger.sealed), tuple(sorted(ledger.archived)), tuple(ledger.expired))
 
 
 class References(NamedTuple):
@@ -227,6 +287,11 @@ Operation = (
     | RequeueSilent
     | Spill
     | Merge
+    | Seal
+    | DropArchived
+    | Expire
+    | ForgetExpired
+    | ReadLedger
     | Collect
     | Transact
 )

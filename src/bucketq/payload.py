@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.clock import Clock
 from bucketq.errors import (
     JobNotFoundError,
     ObjectNotFoundError,
@@ -42,10 +43,12 @@ class LargePayloads:
         self,
         objects: SideObjects | None,
         inline_max: int,
+        clock: Clock,
         submit: Callable[[Operation], Awaitable[Any]],
     ) -> None:
         self._objects = objects
         self._inline_max = inline_max
+        self._clock = clock
         self._submit = submit
 
     def is_large(self, job: Job) -> bool:
@@ -98,10 +101,11 @@ class LargePayloads:
                 fetched.append(outcome)
             elif isinstance(outcome, ObjectNotFoundError | PayloadError):
                 log.warning("job %s is dead, its payload is lost: %s", job.id, outcome)
-                await self._settle(Bury(Claim.of(job), f"its payload is lost: {outcome}"))
+                await self._settle(Bury(Claim.of(job), f"its payload is lost: {outcome}", self._clock.now()))
             elif isinstance(outcome, UnusableStorageError):
                 # It may be for this object only, and must not hold up the queue for ever.
-                await self._settle(Nack(Claim.of(job), f"its payload cannot be read: {outcome}"))
+                reason = f"its payload cannot be read: {outcome}"
+                await self._settle(Nack(Claim.of(job), reason, self._clock.now()))
                 failure = outcome
             else:
                 failed.append(Claim.of(job))

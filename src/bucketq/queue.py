@@ -1,6 +1,8 @@
 """Queue: what a user does with a queue, wherever it is."""
 
 import asyncio
+import os
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -46,7 +48,7 @@ from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects, unreachable
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectInfo, ObjectStoragePort, describe
-from bucketq.transaction import Transaction, error_text
+from bucketq.transaction import Transaction, error_text, result_json
 
 # What every JSON reader can hold without rounding.
 _INTEGER_MAX = 2**53 - 1
@@ -74,12 +76,16 @@ class Queue(ABC):
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
+        # What the archive calls whoever claims jobs through this queue.
+        self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self._objects = (
             SideObjects(storage.objects, self.settings, self._clock, self._mint)
             if isinstance(storage, Bucket)
             else None
         )
-        self._payloads = LargePayloads(self._objects, self.settings.payload_inline_max, self._submit)
+        self._payloads = LargePayloads(
+            self._objects, self.settings.payload_inline_max, self._clock, self._submit
+        )
 
     async def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
@@ -145,7 +151,7 @@ class Queue(ABC):
             raise ConfigurationError(f"dequeue takes one entrypoint, or none for any, not {entrypoint!r}")
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
-            operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now())
+            operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now(), self.worker)
             claimed: list[Job] = await self._submit(operation, if_abandoned=_release)
             jobs = await self._with_payloads(claimed)
             if claimed and not jobs:
@@ -154,18 +160,20 @@ class Queue(ABC):
                 return jobs
             await self._wait_ready(entrypoint, remaining_s)
 
-    async def ack(self, job: Job | str) -> None:
-        """The job is done: it leaves the queue.
+    async def ack(self, job: Job | str, result: Any = None) -> None:
+        """The job is done: it leaves the queue. `result`, if any, is JSON and goes to the archive.
 
         Raises ClaimLostError if the job was given to another worker meanwhile, and
         JobNotFoundError if it is not in the queue any more.
         """
-        await self._submit(Ack(Claim.of(job)))
+        await self._submit(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
     async def ack_many(self, jobs: Iterable[Job | str]) -> list[JobNotFoundError]:
         """Acknowledge many jobs in one write; return an error for each that was refused."""
         claims = tuple(map(Claim.of, jobs))
-        refused: list[JobNotFoundError] = await self._submit(AckMany(claims)) if claims else []
+        refused: list[JobNotFoundError] = (
+            await self._submit(AckMany(claims, self._clock.now())) if claims else []
+        )
         return refused
 
     async def nack(self, job: Job | str, error: str | BaseException | None = None) -> Job:
@@ -174,7 +182,7 @@ class Queue(ABC):
         `error` is kept with the job: a text, or the exception itself. Returns the job as
         it stands now. Raises what `ack` raises.
         """
-        given_back: Job = await self._submit(Nack(Claim.of(job), error_text(error)))
+        given_back: Job = await self._submit(Nack(Claim.of(job), error_text(error), self._clock.now()))
         return given_back
 
     async def heartbeat(self, job: Job | str) -> None:
@@ -187,7 +195,7 @@ class Queue(ABC):
         For a process too short-lived to watch the heartbeats itself: it compares time
         stamps, so the clocks of the machines should agree to well within `timeout`.
         """
-        requeued: int = await self._submit(RequeueSilent(self._clock.now() - timeout))
+        requeued: int = await self._submit(RequeueSilent(self._clock.now() - timeout, self._clock.now()))
         return requeued
 
     def transaction(self) -> Transaction:
@@ -199,7 +207,7 @@ class Queue(ABC):
 
         If one of them is refused, none takes effect and the block raises its error.
         """
-        return Transaction(self._new_job, self._transact)
+        return Transaction(self._new_job, self._clock, self._transact)
 
     async def stats(self) -> Stats:
         """How many jobs there are, and were; costs at most one read of queue.json."""

@@ -56,6 +56,25 @@ class Settings:
     # the longest `enqueue_many`, whose segments are referred to only when it ends.
     collect_after_s: float = 24 * 3600.0
 
+    # Finished jobs are kept in the archive, where the storage has room for other objects.
+    archive: bool = True
+
+    # The size of a batch for the archive. Until it is full its jobs are in queue.json, and
+    # every commit rewrites them; but each batch costs a request. Payloads of 1 KB fill
+    # half a megabyte with 500 jobs.
+    archive_jobs_max: int = 1000
+    archive_bytes_max: int = 512 * 1024
+
+    # A batch that does not fill is archived after this long, so that readers of the archive
+    # are not kept waiting and a quiet queue makes few small objects.
+    archive_after_s: float = 600.0
+
+    # For how many days the archive is kept; 0 is for ever.
+    archive_keep_days: int = 0
+
+    # Whether large payloads are kept as long as the archived job, or only as long as the job.
+    archive_payloads: bool = False
+
     # True promises that nobody else writes to this queue. Then an answer such as "the
     # queue is empty" needs no look at the storage first.
     sole_writer: bool = False
@@ -71,5 +90,10 @@ class Settings:
             if not isinstance(value, wanted) or isinstance(value, bool) or not 0 <= value < _TOO_LARGE:
                 kind = "a whole number" if wanted is int else "a number"
                 raise ConfigurationError(f"{field.name} must be {kind}, not below 0: {value!r}")
-            if value == 0 and field.name not in {"commit_interval_s", "retry_for_s", "payload_inline_max"}:
+            if value == 0 and field.name not in {
+                "commit_interval_s",
+                "retry_for_s",
+                "payload_inline_max",
+                "archive_keep_days",
+            }:
                 raise ConfigurationError(f"{field.name} must be above 0")

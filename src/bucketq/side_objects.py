@@ -56,10 +56,15 @@ class SideObjects:
         if written:
             yield await self._create_segment(writer, version), tuple(written)
 
+    async def create(self, name: str, content: bytes) -> None:
+        """Store an object whose name stands for just this content."""
+        with suppress(ObjectExistsError):
+            await self._patience().insist(lambda: self._objects.create(name, content))
+
     async def create_payload(self, content: bytes, version: int) -> str:
         """Store a payload and return its name."""
         name = payload_name(version, self._mint.token())
-        await self._create(name, content)
+        await self.create(name, content)
         return name
 
     async def read(self, name: str) -> bytes:
@@ -102,12 +107,8 @@ class SideObjects:
 
     async def _create_segment(self, writer: SegmentWriter, version: int) -> Segment:
         segment, content = writer.finish(segment_name(version, self._mint.token()))
-        await self._create(segment.name, content)
+        await self.create(segment.name, content)
         return segment
-
-    async def _create(self, name: str, content: bytes) -> None:
-        with suppress(ObjectExistsError):
-            await self._patience().insist(lambda: self._objects.create(name, content))
 
     def _patience(self) -> Patience:
         return Patience(self._settings.retry_for_s, EXPONENTIAL, self._clock, self._mint)

@@ -23,6 +23,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from bucketq.archive_name import hour_of
+from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads
 from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
 from bucketq.errors import (
     ClaimLostError,
@@ -31,8 +33,9 @@ from bucketq.errors import (
     QueueFullError,
     StorageError,
 )
-from bucketq.job import Claim, Job, JobStatus
+from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
+from bucketq.ledger import Ledger
 from bucketq.object_name import version_of
 from bucketq.ready import ReadyLine
 from bucketq.segment import Segment, key_of
@@ -43,6 +46,7 @@ T = TypeVar("T")
 
 WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
+_HISTORY_MAX = 8
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
@@ -90,6 +94,7 @@ class QueueState:
         forgotten_version: int = 0,
         collected_version: int = 0,
         backlog: Backlog | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -100,8 +105,11 @@ class QueueState:
         self.forgotten_version = forgotten_version
         self.collected_version = collected_version
         self.backlog = backlog or Backlog()
+        self.ledger = ledger or Ledger()
         self.shelf = Shelf()
         self.settings = Settings()
+        # Whether finished jobs go to the archive; else they are only counted.
+        self.archives = False
         self.size = 0
         self.changes = 0
         self._jobs = {job.id: job for job in jobs}
@@ -161,6 +169,11 @@ class QueueState:
         """How many of them stand in queue.json itself."""
         return self._ready.count()
 
+    @property
+    def live_size(self) -> int:
+        """About the bytes of queue.json without what is on its way to the archive."""
+        return self.size - self.ledger.size
+
     def overflow(self) -> list[list[Job]]:
         """The waiting jobs that had better stand in segments, for each entrypoint."""
         return overflow(self.queued_jobs(), self.settings, self._entrypoints)
@@ -206,7 +219,9 @@ class QueueState:
         self.backlog = self.backlog.replaced((), moved)
         self.changes += 1
 
-    def dequeue(self, entrypoint: str | None, token: str, now: datetime) -> Job | None:
+    def dequeue(
+        self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
+    ) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
         job = self._next_ready(entrypoint)
         if job is None:
@@ -219,27 +234,30 @@ class QueueState:
             status=JobStatus.IN_PROGRESS,
             attempts=job.attempts + 1,
             token=token,
-            claimed_at=now,
+            worker=worker,
+            # Clocks may differ, but no job is claimed before it was made, or given back.
+            claimed_at=max(now, job.history[-1].ended_at if job.history else job.created_at),
             heartbeat_at=now,
         )
         self._put(claimed)
         return claimed
 
-    def ack(self, claim: Claim) -> None:
-        """The work is done: the job leaves the queue."""
+    def ack(self, claim: Claim, now: datetime, result: bytes = b"") -> None:
+        """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
         job = self._held(claim)
         self._set(job.id, job, None)
-        if job.payload_object is not None:
+        self._finish(job, FinishedStatus.COMPLETED, _attempt(job, now, Outcome.COMPLETED, None), result)
+        if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
         self.completed_total += 1
 
-    def nack(self, claim: Claim, error: str | None) -> Job:
+    def nack(self, claim: Claim, error: str | None, now: datetime) -> Job:
         """The work failed: back to its place in line, or dead if no attempt is left."""
-        return self._give_back(self._held(claim), error)
+        return self._give_back(self._held(claim), Outcome.FAILED, error, now)
 
-    def bury(self, claim: Claim, error: str) -> Job:
+    def bury(self, claim: Claim, error: str, now: datetime) -> Job:
         """The job can never succeed: dead, whatever attempts are left."""
-        return self._end_attempt(self._held(claim), error, JobStatus.DEAD)
+        return self._end_attempt(self._held(claim), Outcome.FAILED, error, now, JobStatus.DEAD)
 
     def heartbeat(self, claim: Claim, now: datetime) -> None:
         """The worker lives. The stamp always grows, so that a change shows on any clock."""
@@ -248,9 +266,11 @@ class QueueState:
         later = now if previous is None or now > previous else previous + _TICK
         self._put(replace(job, heartbeat_at=later))
 
-    def requeue_stale(self, claim: Claim) -> Job:
+    def requeue_stale(self, claim: Claim, now: datetime) -> Job:
         """The worker fell silent: as if it had failed."""
-        return self._give_back(self._held(claim), "stale: no heartbeat from its worker")
+        return self._give_back(
+            self._held(claim), Outcome.STALE, f"{STALE}: no heartbeat from its worker", now
+        )
 
     def release(self, claim: Claim) -> bool:
         """Undo a claim that never reached a worker; it costs no attempt."""
@@ -306,6 +326,9 @@ class QueueState:
     def object_names(self) -> set[str]:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""
         payloads = {job.payload_object for job in self._jobs.values() if job.payload_object is not None}
+        lines = [entry.line for entry in self.ledger.finished]
+        lines += [line for batch in self.ledger.sealed.values() for line in batch]
+        payloads |= {payload for payload, _ in kept_payloads(lines)}
         return payloads | {segment.name for segment in self.backlog}
 
     def collect(self, version: int) -> None:
@@ -316,6 +339,39 @@ class QueueState:
             self.collected_version = version
             self.changes += 1
 
+    # The archive
+
+    def seal(self) -> None:
+        """Fix name and content of the batches that go to the archive next, with the next version."""
+        if self.ledger.seal(self.version + 1):
+            self.changes += 1
+
+    def is_seal_due(self) -> bool:
+        """Whether enough jobs are finished for a batch."""
+        return (
+            len(self.ledger.finished) >= self.settings.archive_jobs_max
+            or self.ledger.finished_size >= self.settings.archive_bytes_max
+        )
+
+    def drop_archived(self, name: str) -> None:
+        """Let go of a batch whose object is there."""
+        lines = self.ledger.sealed.get(name, ())
+        if self.ledger.drop(name):
+            self.changes += 1
+            # The archive has copies by now. Only a dead job still needs its own.
+            still_needed = {job.payload_object for job in self._jobs.values()}
+            self.dropped += [payload for payload, _ in kept_payloads(lines) if payload not in still_needed]
+
+    def expire(self, day: str) -> None:
+        """Count the archived jobs of a day out, before they are removed."""
+        if self.ledger.expire(day):
+            self.changes += 1
+
+    def forget_expired(self, day: str) -> None:
+        """The objects of an expired day are removed."""
+        if self.ledger.forget(day):
+            self.changes += 1
+
     # Operations, commits
 
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
@@ -323,6 +379,7 @@ class QueueState:
         self._undo.clear()
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, dropped = self.backlog, len(self.dropped)
+        finished = len(self.ledger.finished)
         totals = self.enqueued_total, self.completed_total, self.dead_total
         try:
             return operation(self)
@@ -332,6 +389,7 @@ class QueueState:
                 self._set(job_id, self._jobs.get(job_id), job)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog = backlog
+            self.ledger.cut(finished)
             del self.dropped[dropped:]
             self.enqueued_total, self.completed_total, self.dead_total = totals
             raise
@@ -373,16 +431,31 @@ class QueueState:
             raise ClaimLostError(job.id, "another worker holds it now")
         return job
 
-    def _give_back(self, job: Job, error: str | None) -> Job:
+    def _give_back(self, job: Job, outcome: Outcome, error: str | None, now: datetime) -> Job:
         exhausted = job.attempts >= job.max_attempts
-        return self._end_attempt(job, error, JobStatus.DEAD if exhausted else JobStatus.QUEUED)
+        return self._end_attempt(job, outcome, error, now, JobStatus.DEAD if exhausted else JobStatus.QUEUED)
 
-    def _end_attempt(self, job: Job, error: str | None, status: JobStatus) -> Job:
-        given_back = _unclaimed(job, status, attempts=job.attempts, error=error)
+    def _end_attempt(
+        self, job: Job, outcome: Outcome, error: str | None, now: datetime, status: JobStatus
+    ) -> Job:
+        attempt = _attempt(job, now, outcome, error)
+        history = (*job.history[:1], *job.history[1:][-_HISTORY_MAX:], attempt)
+        given_back = replace(_unclaimed(job, status, attempts=job.attempts, error=error), history=history)
         self._put(given_back)
         if status is JobStatus.DEAD:
             self.dead_total += 1
+            self._finish(job, FinishedStatus.DEAD, attempt)
         return given_back
+
+    def _finish(self, job: Job, status: FinishedStatus, attempt: Attempt, result: bytes = b"") -> None:
+        if self.archives:
+            line = encode_archived(job, status, attempt, result, keeps_payload=self._keeps_payloads)
+            self.ledger.add(hour_of(attempt.ended_at), line)
+            self.size += len(line)
+
+    @property
+    def _keeps_payloads(self) -> bool:
+        return self.archives and self.settings.archive_payloads
 
     def _refuse_collected(self, name: str) -> None:
         version = version_of(name)
@@ -394,7 +467,7 @@ class QueueState:
 
     def _make_room(self, size: int) -> None:
         self.size += size
-        if self.size > self.settings.queue_bytes_max:
+        if self.live_size > self.settings.queue_bytes_max:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
                 f" {self._in_progress} jobs in progress and {self._dead} dead ones. New work is refused"
@@ -463,6 +536,15 @@ def _unclaimed(job: Job, status: JobStatus, attempts: int, error: str | None) ->
         attempts=attempts,
         error=error,
         token=None,
+        worker=None,
         claimed_at=None,
         heartbeat_at=None,
+    )
+
+
+def _attempt(job: Job, now: datetime, outcome: Outcome, error: str | None) -> Attempt:
+    # Files of jqueue know no time of claiming.
+    claimed_at = job.claimed_at or job.heartbeat_at or job.created_at
+    return Attempt(
+        claimed_at=claimed_at, ended_at=max(now, claimed_at), outcome=outcome, worker=job.worker, error=error
     )

@@ -4,11 +4,15 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
-from bucketq.errors import ConfigurationError, QueueClosedError
+import msgspec
+
+from bucketq.clock import Clock
+from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
 from bucketq.job import Claim, Job
 from bucketq.operation import Ack, Enqueue, Nack, Operation
 
 _ERROR_MAX = 10_000
+_RESULT_MAX = 64 * 1024
 
 
 class Transaction:
@@ -20,9 +24,11 @@ class Transaction:
     def __init__(
         self,
         new_job: Callable[..., Job],
+        clock: Clock,
         commit: Callable[[tuple[Operation, ...]], Awaitable[Any]],
     ) -> None:
         self._new_job = new_job
+        self._clock = clock
         self._commit = commit
         self._operations: list[Operation] = []
         self._open = False
@@ -35,13 +41,13 @@ class Transaction:
         self._add(Enqueue((job,)))
         return job
 
-    def ack(self, job: Job | str) -> None:
+    def ack(self, job: Job | str, result: Any = None) -> None:
         """Finish a job."""
-        self._add(Ack(Claim.of(job)))
+        self._add(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
     def nack(self, job: Job | str, error: str | BaseException | None = None) -> None:
         """Give a job back."""
-        self._add(Nack(Claim.of(job), error_text(error)))
+        self._add(Nack(Claim.of(job), error_text(error), self._clock.now()))
 
     async def __aenter__(self) -> Self:
         if self._operations:
@@ -63,6 +69,21 @@ class Transaction:
         if not self._open:
             raise QueueClosedError("the transaction is over; add to it inside its `async with`")
         self._operations.append(operation)
+
+
+def result_json(result: Any) -> bytes:
+    """A job's result as JSON; nothing for None. Raises PayloadError."""
+    if result is None:
+        return b""
+    try:
+        content = msgspec.json.encode(result)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise PayloadError(f"the result is not JSON: {error}") from error
+    if len(content) > _RESULT_MAX:
+        raise PayloadError(
+            f"the result has {len(content)} bytes; the limit is {_RESULT_MAX}. Store it elsewhere."
+        )
+    return content
 
 
 def error_text(error: str | BaseException | None) -> str | None:

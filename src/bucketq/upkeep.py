@@ -3,6 +3,7 @@
     too many jobs wait in queue.json ──▶ write the last ones to segments, swap by a commit
     many small or overlapping segments ──▶ write them as one, swap by a commit
     the turn of a segment comes soon ──▶ put it on the shelf
+    a batch of finished jobs is sealed ──▶ create it in the archive, let go of it by a commit
     objects not referred to any more ──▶ delete them; now and then collect what crashes left
 
 Each step writes first and refers later. A crash in between leaves an object that nothing
@@ -18,12 +19,16 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from bucketq.archive_name import ArchiveName
+from bucketq.archive_upkeep import compact, expire
+from bucketq.archived_job import kept_payloads
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
 from bucketq.job import Job
-from bucketq.operation import Merge, Operation, Spill
+from bucketq.ledger import batch_content
+from bucketq.operation import DropArchived, Merge, Operation, Seal, Spill
 from bucketq.segment import Segment, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
@@ -35,7 +40,10 @@ log = logging.getLogger("bucketq")
 _COLLECT_EVERY_S = 3600.0
 _READ_AGAIN_AFTER_S = 60.0
 _FINISHING_S = 5.0
-_WORKS = ("delete", "spill", "merge", "collect")
+_SEE_TO_OTHERS_AFTER_S = 10.0
+_DROP_AFTER_S = 30.0
+_WORKS = ("delete", "archive", "spill", "merge", "collect")
+_TIMERS = ("seal", "drop")
 # A process that may end with its next call bears more before it begins something.
 _BRIEF_TOLERANCE = 2
 _BRIEF_SEGMENTS = 32
@@ -72,6 +80,7 @@ class Upkeep:
         # Segments that could not be read, and until when that is taken for granted.
         self._unreadable: dict[str, float] = {}
         self._collected_s = clock.monotonic_s()
+        self._sealed_since: dict[str, float] = {}
 
     async def fetch(self, segments: Sequence[Segment]) -> None:
         """Put segments on the shelf, and wait for the first. If that is gone, it is noted there."""
@@ -91,12 +100,16 @@ class Upkeep:
             self._start("delete", partial(self._delete_dropped, self._objects))
         if self._is_closing or (state := self._committer.state) is None:
             return
+        if batches := self._batches_due(state):
+            self._start("archive", partial(self._archive, self._objects, batches))
         if self._is_overflowing(state, tolerance=1 if self._stays_open else _BRIEF_TOLERANCE):
             self._start("spill", partial(self._spill, self._objects))
         self._futile_segments = min(self._futile_segments, len(state.backlog))
         if len(state.backlog) > max(self._futile_segments, 0 if self._stays_open else _BRIEF_SEGMENTS):
             self._start("merge", partial(self._merge, self._objects))
         if self._stays_open:
+            if state.ledger.finished:
+                self._start("seal", self._seal_in_time)
             self._read_ahead(state.upcoming_segments())
             every_s = min(_COLLECT_EVERY_S, self._settings.collect_after_s)
             if self._clock.monotonic_s() > self._collected_s + every_s:
@@ -136,7 +149,7 @@ class Upkeep:
         if self._tasks.get(what) is done:
             del self._tasks[what]
         error = None if done.cancelled() else done.exception()
-        if error is not None and what not in _WORKS:
+        if error is not None and what not in (*_WORKS, *_TIMERS):
             self._unreadable[what] = self._clock.monotonic_s() + _READ_AGAIN_AFTER_S
         if isinstance(error, ObjectNotFoundError):
             return  # used up by another process, most likely; who needs it will look again
@@ -151,14 +164,46 @@ class Upkeep:
         if len(state.backlog):
             # One more segment costs a line only, and the jobs for it cost in every commit.
             jobs_max, bytes_max = jobs_max // 2, bytes_max // 2
-        if state.waiting_in_file() <= jobs_max and state.size <= bytes_max:
+        if state.waiting_in_file() <= jobs_max and state.live_size <= bytes_max:
             self._futile_jobs = self._futile_bytes = 0
         jobs_max, bytes_max = max(jobs_max, self._futile_jobs), max(bytes_max, self._futile_bytes)
-        return state.waiting_in_file() > tolerance * jobs_max or state.size > tolerance * bytes_max
+        return state.waiting_in_file() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
+
+    def _batches_due(self, state: QueueState) -> dict[str, tuple[bytes, ...]]:
+        """Those that this process has sealed, and others that nobody has seen to for a while."""
+        now_s = self._clock.monotonic_s()
+        self._sealed_since = {name: self._sealed_since.get(name, now_s) for name in state.ledger.sealed}
+        due = {}
+        for name, lines in state.ledger.sealed.items():
+            sealed_by = ArchiveName.parse(name)
+            is_mine = sealed_by is not None and sealed_by.first == self._committer.landed_version
+            if is_mine or now_s > self._sealed_since[name] + _SEE_TO_OTHERS_AFTER_S:
+                due[name] = lines
+        return {name: lines for name, lines in due.items() if name not in self._committer.archived}
+
+    async def _archive(self, objects: SideObjects, batches: dict[str, tuple[bytes, ...]]) -> None:
+        for name, lines in batches.items():
+            for payload, copy in kept_payloads(lines):
+                # If it is gone, another process has done this before.
+                with suppress(ObjectNotFoundError):
+                    await objects.create(copy, await objects.read(payload))
+            await objects.create(name, batch_content(lines))
+            self._committer.archived.add(name)
+        self._start("drop", self._drop_in_time)
+
+    async def _drop_in_time(self) -> None:
+        # Mostly another commit comes first, and takes it along.
+        await asyncio.sleep(_DROP_AFTER_S)
+        if self._committer.archived:
+            await self._submit(DropArchived(tuple(self._committer.archived)))
+
+    async def _seal_in_time(self) -> None:
+        await asyncio.sleep(self._settings.archive_after_s)
+        await self._submit(Seal())
 
     async def _spill(self, objects: SideObjects) -> None:
         while (state := self._committer.state) is not None and self._is_overflowing(state):
-            self._futile_jobs, self._futile_bytes = state.waiting_in_file() * 5 // 4, state.size * 5 // 4
+            self._futile_jobs, self._futile_bytes = state.waiting_in_file() * 5 // 4, state.live_size * 5 // 4
             version, lines = state.version, state.overflow()
             parts = []
             for line in lines:
@@ -206,6 +251,9 @@ class Upkeep:
     async def _collect(self, objects: SideObjects) -> None:
         older_than = self._clock.now() - timedelta(seconds=self._settings.collect_after_s)
         await collect(objects, self._submit, older_than=older_than, dry_run=False)
+        if self._settings.archive:
+            await compact(objects, self._submit, self._clock.now())
+            await expire(objects, self._submit, self._settings, self._clock.now())
 
     def _read_ahead(self, segments: Iterable[Segment]) -> None:
         shelf, hopeless = self._committer.shelf, self._hopeless()

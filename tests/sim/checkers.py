@@ -4,7 +4,7 @@ Each checker raises ViolationError. Between two versions, what happened to each 
 comparing them; what was promised to whom is in the calls.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 from record import ViolationError
@@ -240,8 +240,35 @@ def what_is_referred_to_exists(record):
                 )
 
 
+def every_finished_job_is_archived_once(record):
+    if record.damages:
+        raise ViolationError(f"the archive is damaged: {record.damages[0]}")
+    found = Counter(job.id for job in record.archived)
+    finished = set(removals(record)) | {job.id for job in record.versions[-1].state.dead_jobs()}
+    for job_id in finished | found.keys():
+        if found[job_id] != 1 or job_id not in finished:
+            raise ViolationError(f"{job_id} is {found[job_id]} times in the archive", job_id)
+
+
+def the_archive_tells_what_happened(record):
+    acks = {}
+    for call in record.calls.values():
+        if call.kind in ("ack", "transaction") and call.is_ok:
+            acks.update(dict(call.about))
+    deaths = {job.id: job for job in record.versions[-1].state.dead_jobs()}
+    for job in record.archived:
+        is_dead = job.id in deaths
+        if (job.status == "dead") != is_dead or (job.id in acks and is_dead):
+            raise ViolationError(f"{job.id} is archived as {job.status}", job.id)
+        if job.attempts_total < len(job.attempts) or job.first_claimed_at > job.claimed_at:
+            raise ViolationError(f"the attempts of {job.id} make no sense: {job}", job.id)
+        if not job.created_at <= job.claimed_at <= job.finished_at:
+            raise ViolationError(f"the times of {job.id} make no sense: {job}", job.id)
+
+
 def nothing_is_left_behind(record):
-    if garbage := record.left_over - record.versions[-1].needs:
+    loose = {name for name in record.left_over if not name.startswith("archive/")}
+    if garbage := loose - record.versions[-1].needs:
         raise ViolationError(f"nobody removed {sorted(garbage)}")
 
 
@@ -298,6 +325,8 @@ CHECKERS = [
     segments_hold_what_the_queue_says,
     what_is_referred_to_exists,
     nothing_is_left_behind,
+    every_finished_job_is_archived_once,
+    the_archive_tells_what_happened,
     payloads_come_back_to_the_byte,
     no_payload_is_declared_lost,
 ]

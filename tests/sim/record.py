@@ -13,6 +13,7 @@ from bucketq import (
     QueueState,
     StorageError,
 )
+from bucketq.archived_job import kept_payloads
 from bucketq.codec import decode, encode
 from bucketq.jobline import decode_job
 
@@ -90,6 +91,9 @@ class Version:
             if job.payload_object is not None:
                 needs.add(job.payload_object)
                 jobs[number] = replace(job, payload=objects[job.payload_object])
+        lines = [entry.line for entry in written.ledger.finished]
+        lines += [line for batch in written.ledger.sealed.values() for line in batch]
+        needs |= {payload for payload, _ in kept_payloads(lines)}
         state = QueueState(
             jobs,
             version=written.version,
@@ -126,6 +130,9 @@ class Record:
     survivors: set[str] = field(default_factory=set)
     # Which objects beside the queue were removed, and when; which were left when all was over.
     removals: list = field(default_factory=list)
+    # What a reader of the archive finds when all is over, and what it could not read.
+    archived: list = field(default_factory=list)
+    damages: list = field(default_factory=list)
     left_over: set[str] = field(default_factory=set)
 
     def read_bucket(self, bucket):

@@ -15,6 +15,7 @@ from recorded_queue import RecordedQueue
 
 import bucketq.state
 from bucketq import BrokerQueue, CorruptStateError, DirectQueue, Settings
+from bucketq.archive import Archive
 from bucketq.codec import decode
 from bucketq.mint import Mint
 from bucketq.testing.simulated_bucket import CALM, SimulatedBucket, Weather
@@ -73,6 +74,8 @@ class World:
                 process.kill()
             await self._clean_up()
             self.record.read_bucket(self.bucket)
+            archive = Archive(self.bucket.storage("reader"), self.record.damages.append, VirtualClock())
+            self.record.archived = [job async for job in archive.jobs()]
         except CorruptStateError as error:
             self.record.damage = str(error)
         return self.record
@@ -128,11 +131,17 @@ class World:
             segment_jobs_max=self.random.choice([2, 5, 30]),
             payload_inline_max=self.random.choice([0, 26, 26, 1000]),
             collect_after_s=self.collect_after_s,
+            archive_jobs_max=self.random.choice([1, 5, 1000]),
+            archive_after_s=self.random.choice([2, 20]),
+            archive_payloads=self.random.random() < 0.3,
         )
         if self.random.random() < 0.3:
-            queue = RecordedQueue(DirectQueue(storage, settings, clock, mint), self, name, STALE_AFTER_S)
+            direct = DirectQueue(storage, settings, clock, mint)
+            direct.worker = name
+            queue = RecordedQueue(direct, self, name, STALE_AFTER_S)
             await asyncio.gather(*(actor(queue, self) for actor in actors))
         async with BrokerQueue(storage, settings=settings, clock=clock, mint=mint) as broker:
+            broker.worker = name
             queue = RecordedQueue(broker, self, name, STALE_AFTER_S)
             await asyncio.gather(*(actor(queue, self) for actor in actors))
 

@@ -1,7 +1,7 @@
 """queue.json: what is written can be read, old files open, and damage is named."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bucketq import CorruptStateError, Job, JobStatus, NewerFormatError, QueueState
+from bucketq.archived_job import FORMAT as ARCHIVE_FORMAT
+from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
 from bucketq.job import Claim
+from bucketq.ledger import batch_content
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
 
@@ -20,9 +23,10 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-2.json is its encoding."""
+    """A state with every field in use; golden/format-3.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
+    state.archives = True
     for number, payload in enumerate([b'{"to": "alice"}', b"\x89PNG", b"", b"gone", b"[1]"]):
         state.enqueue(
             Job(
@@ -34,9 +38,17 @@ def example() -> QueueState:
                 created_at=NOW,
             )
         )
-    state.ack(Claim.of(_claim(state, "job-0")))
+    state.ack(Claim.of(_claim(state, "job-0")), NOW)
+    state.seal()
+    state.drop_archived("archive/2026-01-01T12/000000000001.json")
+    state.ledger.archived["2025-12-31"] = 5
+    state.expire("2025-12-31")
     _claim(state, "job-2")
-    state.nack(Claim.of(_claim(state, "job-4")), "no such host")
+    state.nack(Claim.of(_claim(state, "job-4")), "no such host", NOW)
+    state.seal()
+    state.enqueue(Job(id="job-13", entrypoint="mail", payload=b"{}", priority=-1, created_at=NOW))
+    state.nack(Claim.of(_claim(state, "job-13", "host:1")), "try again", NOW + timedelta(minutes=40))
+    state.ack(Claim.of(_claim(state, "job-13")), NOW + timedelta(minutes=50), b'{"sent": true}')
     large = Job(
         id="job-5",
         entrypoint="video",
@@ -80,8 +92,8 @@ def segment_of(jobs, name):
     return writer.finish(name)
 
 
-def _claim(state: QueueState, expected: str) -> Job:
-    job = state.dequeue("mail", f"token of {expected}", NOW)
+def _claim(state: QueueState, expected: str, worker: str | None = None) -> Job:
+    job = state.dequeue("mail", f"token of {expected}", NOW, worker)
     assert job is not None
     assert job.id == expected
     return job
@@ -96,6 +108,7 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert state.writers == example().writers
     assert list(state.backlog) == list(example().backlog)
     assert state.collected_version == 7
+    assert vars(state.ledger) == vars(example().ledger)
     assert encode(state) == golden
 
 
@@ -106,18 +119,48 @@ def test_the_golden_segment_is_written_and_read():
     [taken_in] = [entry for entry in example().backlog if entry.name == segment.name]
     jobs = list(SegmentLines(taken_in, golden).jobs(taken_in))
     assert [(job.id, job.sequence, job.payload) for job in jobs] == [
-        ("job-6", 7, b'{"to": "bob"}'),
-        ("job-7", 8, b"\x89PNG"),
-        ("job-8", 9, b""),
+        ("job-6", 8, b'{"to": "bob"}'),
+        ("job-7", 9, b"\x89PNG"),
+        ("job-8", 10, b""),
     ]
     assert json.loads(golden)["entrypoint"] == "mail"
 
 
-def test_a_file_of_format_1_opens_as_it_is():
-    state = decode((GOLDEN / "format-1.json").read_bytes())
-    assert [job.id for job in state.jobs] == ["job-1", "job-2", "job-3", "job-4"]
-    assert (state.stats.enqueued_total, len(state.backlog)) == (5, 0)
+@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3)])
+def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
+    state = decode((GOLDEN / f"format-{older}.json").read_bytes())
+    assert [job.id for job in state.jobs][:4] == ["job-1", "job-2", "job-3", "job-4"]
+    assert (state.stats.enqueued_total, len(state.backlog)) == (enqueued, segments)
     assert decode(encode(state)).jobs == state.jobs
+
+
+def test_the_golden_archive_line_is_written_and_read():
+    """golden/archive-1.json is an archive object; readers outside rely on its form."""
+    [retried] = [entry.line for entry in example().ledger.finished]
+    [[dead]] = example().ledger.sealed.values()
+    golden = (GOLDEN / f"archive-{ARCHIVE_FORMAT}.json").read_bytes()
+    assert batch_content((dead, retried)) == golden
+    assert len(json.loads(golden)) == 2
+    job = decode_archived(retried)
+    assert (job.id, job.status, job.worker, job.result, job.json()) == (
+        "job-13",
+        "completed",
+        None,
+        {"sent": True},
+        {},
+    )
+    assert [(attempt.outcome, attempt.worker, attempt.error) for attempt in job.attempts] == [
+        ("failed", "host:1", "try again"),
+        ("completed", None, None),
+    ]
+    assert (job.first_claimed_at, job.finished_at, job.attempts_total) == (
+        NOW,
+        NOW + timedelta(minutes=50),
+        2,
+    )
+    job = decode_archived(dead)
+    assert (job.status, job.error, job.attempts[0].outcome) == ("dead", "no such host", "failed")
+    assert decode_archived(dead[:-1] + b',"added_later":1}') == job, "a newer field is passed over"
 
 
 def test_a_file_of_jqueue_opens_as_it_is():
@@ -134,7 +177,7 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 1 + 3 + 1 + 5 + 1
+    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 3 + 1 + 5 + 1
     document = json.loads("\n".join(lines))
     assert [job["id"] for job in document["jobs"]] == ["job-1", "job-2", "job-3", "job-4", "job-5"]
     assert [segment["count"] for segment in document["segments"]] == [3, 2, 2]
@@ -180,7 +223,7 @@ def test_encoding_again_after_changes_equals_encoding_anew():
     encoder = StateEncoder(state)
     encoder.encode()
     state.enqueue(Job(id="late", entrypoint="mail", payload=b"x", created_at=NOW))
-    state.ack(Claim("job-2"))
+    state.ack(Claim("job-2"), NOW)
     assert decode(b"".join(encoder.encode())).jobs == decode(encode(state)).jobs == state.jobs
 
 
@@ -200,7 +243,7 @@ GOOD = encode(example())
         (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
         (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
         (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
-        (GOOD.replace(b'"enqueued_total":13', b'"enqueued_total":14'), "do not add up"),
+        (GOOD.replace(b'"enqueued_total":14', b'"enqueued_total":15'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":4'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":0'), r"\$\.segments\[0\]\.count"),
         (
@@ -209,8 +252,8 @@ GOOD = encode(example())
         ),
         (GOOD.replace(b"00000000000000bb.json", b"00000000000000cc.json"), "same segment"),
         (GOOD.replace(b'"payloads/', b'"../payloads/'), "payload_object"),
-        (GOOD.replace(b'"sequence":13', b'"sequence":5'), "sequence"),
-        (GOOD.replace(b'"sequence":13', b'"sequence":8'), "sequence"),
+        (GOOD.replace(b'"sequence":14', b'"sequence":5'), "sequence"),
+        (GOOD.replace(b'"sequence":14', b'"sequence":8'), "sequence"),
         (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
     ],
 )
@@ -224,8 +267,8 @@ def test_a_newer_format_is_refused_as_such_whatever_it_holds():
     newer = b'{"format":99,"version":"what","blocks":[]}'
     with pytest.raises(NewerFormatError, match="format 99"):
         decode(newer)
-    with pytest.raises(NewerFormatError, match="format 3"):
-        decode(GOOD.replace(b'"format":2', b'"format":3'))
+    with pytest.raises(NewerFormatError, match="format 4"):
+        decode(GOOD.replace(b'"format":3', b'"format":4'))
 
 
 @given(cut=st.integers(0, len(GOOD) - 2))

@@ -10,18 +10,18 @@ SOURCE = Path(bucketq.__file__).parent
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
     {"errors", "clock"},
-    {"object_name", "mint", "retry", "pace", "settings"},
+    {"object_name", "archive_name", "mint", "retry", "pace", "settings"},
     {"job"},
-    {"jobline"},
-    {"segment"},
+    {"jobline", "ledger"},
+    {"segment", "archived_job"},
     {"backlog", "ready"},
     {"shelf"},
     {"state"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"commit", "side_objects"},
-    {"collect", "payload", "heartbeat", "transaction"},
-    {"upkeep", "bulk"},
+    {"collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep"},
+    {"upkeep", "bulk", "verify"},
     {"group"},
     {"queue"},
     {"embedded"},
@@ -29,8 +29,8 @@ FLOORS = [
     {"demo", "testing"},
 ]
 PURE = [
-    *("errors", "object_name", "job", "jobline", "segment", "backlog", "ready", "shelf", "state"),
-    *("retry", "pace", "settings", "codec", "operation", "stale"),
+    *("errors", "object_name", "archive_name", "job", "jobline", "ledger", "segment", "archived_job"),
+    *("backlog", "ready", "shelf", "state", "retry", "pace", "settings", "codec", "operation", "stale"),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
 

@@ -29,7 +29,7 @@ def test_a_stale_job_stays_due_until_it_was_taken():
     watch.observe(state, ["a"], now_s=0)
     assert watch.stale(state, now_s=10) == [job]
     assert watch.stale(state, now_s=11) == [job]
-    state.requeue_stale(Claim.of(job))
+    state.requeue_stale(Claim.of(job), LONG_AGO)
     assert watch.stale(state, now_s=12) == []
 
 
@@ -51,7 +51,7 @@ def test_finished_jobs_leave_nothing_behind():
         state.enqueue(Job(id=str(number), entrypoint="mail", created_at=LONG_AGO))
         job = state.dequeue(None, "t", LONG_AGO)
         watch.observe(state, [job.id], now_s=0)
-        state.ack(Claim.of(job))
+        state.ack(Claim.of(job), LONG_AGO)
         watch.observe(state, [job.id], now_s=0)
     assert len(watch._beats) == 0
     assert len(watch._due) < 100

@@ -40,7 +40,7 @@ def test_an_entrypoint_filter_keeps_the_order():
 def test_a_nacked_job_returns_to_its_place_in_line():
     state = filled(new("a"), new("b"))
     first = state.dequeue(None, "t", NOW)
-    given_back = state.nack(Claim.of(first), "boom")
+    given_back = state.nack(Claim.of(first), "boom", NOW)
     assert (given_back.status, given_back.error, given_back.token) == (JobStatus.QUEUED, "boom", None)
     assert state.dequeue(None, "t", NOW).id == "a"
 
@@ -49,7 +49,7 @@ def test_a_job_is_dead_once_its_attempts_are_used_up():
     state = filled(new("a", max_attempts=2))
     for _ in range(2):
         job = state.dequeue(None, "t", NOW)
-        state.nack(Claim.of(job), "boom")
+        state.nack(Claim.of(job), "boom", NOW)
     dead = state.find("a")
     assert (dead.status, dead.attempts, dead.error) == (JobStatus.DEAD, 2, "boom")
     assert state.dead_jobs() == (dead,)
@@ -60,7 +60,7 @@ def test_a_job_is_dead_once_its_attempts_are_used_up():
 
 def test_staleness_uses_up_attempts_too():
     state = filled(new("a", max_attempts=1))
-    state.requeue_stale(Claim.of(state.dequeue(None, "t", NOW)))
+    state.requeue_stale(Claim.of(state.dequeue(None, "t", NOW)), NOW)
     assert state.find("a").status is JobStatus.DEAD
     assert "heartbeat" in state.find("a").error
 
@@ -76,10 +76,10 @@ def test_a_heartbeat_always_moves_the_stamp_even_if_the_clock_does_not():
 def test_a_lost_claim_is_refused_and_undoes_nothing(act):
     state = filled(new("a"))
     lost = state.dequeue(None, "first", NOW)
-    state.requeue_stale(Claim.of(lost))
+    state.requeue_stale(Claim.of(lost), NOW)
     operation = {
-        "ack": lambda claim: state.ack(claim),
-        "nack": lambda claim: state.nack(claim, None),
+        "ack": lambda claim: state.ack(claim, NOW),
+        "nack": lambda claim: state.nack(claim, None, NOW),
         "heartbeat": lambda claim: state.heartbeat(claim, NOW),
     }[act]
     with pytest.raises(ClaimLostError, match="queued"):
@@ -93,10 +93,10 @@ def test_a_lost_claim_is_refused_and_undoes_nothing(act):
 def test_an_id_stands_for_whoever_holds_the_job():
     state = filled(new("a"))
     state.dequeue(None, "t", NOW)
-    state.ack(Claim("a"))
+    state.ack(Claim("a"), NOW)
     assert state.find("a") is None
     with pytest.raises(JobNotFoundError) as refused:
-        state.ack(Claim("a"))
+        state.ack(Claim("a"), NOW)
     assert refused.value.job_id == "a"
 
 
@@ -116,8 +116,8 @@ def test_a_failed_operation_leaves_no_trace():
     def several(state):
         state.enqueue(new("c"))
         state.dequeue("other", "t", NOW)
-        state.ack(Claim.of(job))
-        state.ack(Claim("nobody"))
+        state.ack(Claim.of(job), NOW)
+        state.ack(Claim("nobody"), NOW)
 
     with pytest.raises(JobNotFoundError):
         state.apply(several)
@@ -139,7 +139,7 @@ def test_what_jqueue_users_read_is_there():
 def test_the_counters_add_up_at_every_step():
     state = filled(*(new(str(number)) for number in range(4)))
     assert state.is_conserved()
-    state.ack(Claim.of(state.dequeue(None, "t", NOW)))
+    state.ack(Claim.of(state.dequeue(None, "t", NOW)), NOW)
     assert state.is_conserved()
     assert state.stats == (3, 0, 0, 4, 1, 0)
     state.completed_total = 2

@@ -1,0 +1,259 @@
+"""Archive: the finished jobs of a queue, read back.
+
+A reader sees the archive as it was at one version of the queue, each job exactly once: what
+queue.json holds on its way to the archive, and every batch that was sealed by then. While it
+reads, batches may be compacted; then it goes on in the compacted object, where it stopped.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self
+
+from bucketq.archive_name import ARCHIVE, ArchiveName, hour_began, hour_ended, needed
+from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived
+from bucketq.clock import Clock, SystemClock
+from bucketq.codec import decode
+from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
+from bucketq.ledger import Ledger
+from bucketq.mint import Mint, time_of
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+from bucketq.state import QueueState
+from bucketq.storage import Bucket, ObjectStoragePort, open_storage
+from bucketq.storage.port import describe
+
+log = logging.getLogger("bucketq")
+
+
+class Damage(NamedTuple):
+    """Something in the archive that cannot be read: where, and why."""
+
+    name: str
+    # 1 is the line of the opening bracket; None if it is the whole object.
+    line: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}{f', line {self.line}' if self.line else ''}: {self.reason}"
+
+
+OnDamage = Callable[[Damage], object]
+
+
+class Archive:
+    """Reads the finished jobs of the queue on a storage.
+
+        archive = Archive.open("s3://my-bucket/jobs.json")
+        async for job in archive.jobs(since=yesterday, entrypoint="mail", status="dead"):
+            print(job.id, job.error, [attempt.outcome for attempt in job.attempts])
+
+    Damage in an object is logged, or given to `on_damage`, and everything else is still read.
+    """
+
+    def __init__(
+        self, storage: ObjectStoragePort, on_damage: OnDamage | None = None, clock: Clock | None = None
+    ) -> None:
+        if not isinstance(storage, Bucket):
+            raise ConfigurationError(
+                "a storage of two methods has no archive; open the queue with one of bucketq's own adapters"
+            )
+        self._storage = storage
+        self._objects = SideObjects(storage.objects, Settings(), clock or SystemClock(), Mint())
+        self._on_damage = on_damage or (lambda damage: log.warning("archive: %s", damage))
+
+    @classmethod
+    def open(cls, url: str, on_damage: OnDamage | None = None, **storage_options: Any) -> Self:
+        """The archive of the queue at a storage URL, with the options of `open_storage`."""
+        return cls(open_storage(url, **storage_options), on_damage)
+
+    async def jobs(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        entrypoint: str | None = None,
+        status: FinishedStatus | str | None = None,
+    ) -> AsyncIterator[ArchivedJob]:
+        """The jobs that finished from `since` on and before `until`, hour by hour."""
+        wanted = _wanted(since, until, entrypoint, status)
+        async for jobs in self._batches(wanted):
+            for job in jobs:
+                yield job
+
+    def jobs_sync(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        entrypoint: str | None = None,
+        status: FinishedStatus | str | None = None,
+    ) -> Iterator[ArchivedJob]:
+        """The same for code without an event loop."""
+        wanted = _wanted(since, until, entrypoint, status)
+        with asyncio.Runner() as runner:
+            batches = self._batches(wanted)
+            while (jobs := runner.run(_next(batches))) is not None:
+                yield from jobs
+
+    async def find(self, job_id: str) -> ArchivedJob | None:
+        """The finished job with this id, or None. Its id tells from when on to look for it."""
+        made_at = time_of(job_id)
+        # A day earlier: the clocks of those who make and finish jobs may differ.
+        since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
+        async for jobs in self._batches(Wanted(since)):
+            for job in jobs:
+                if job.id == job_id:
+                    return job
+        return None
+
+    async def fetch_payload(self, job: ArchivedJob) -> bytes:
+        """The payload of an archived job, also a large one, as long as it is kept.
+
+        Raises ObjectNotFoundError if it is not.
+        """
+        return await self._objects.read(job.payload_object) if job.payload_object else job.payload
+
+    async def _batches(self, wanted: "Wanted") -> AsyncIterator[list[ArchivedJob]]:
+        names, state = await self.plan(wanted)
+        async for _, jobs in self.read(names, state.ledger):
+            yield list(wanted.among(jobs))
+
+    async def read(
+        self, names: Iterable[ArchiveName], ledger: Ledger
+    ) -> AsyncIterator[tuple[str, list[ArchivedJob]]]:
+        """The hour, and the jobs, of each object of a plan, and of what was still in queue.json."""
+        done: dict[str, _HourDone] = {}
+        for name in names:
+            hour = done.setdefault(name.hour, _HourDone())
+            if not hour.is_done(name):
+                yield name.hour, list(await self._lines(name, hour))
+            for other in [other for other in done if other < name.hour]:
+                del done[other]
+        for batch, sealed in ledger.sealed.items():
+            yield "", list(self._decoded(batch, enumerate(sealed, 2)))
+        finished = enumerate((entry.line for entry in ledger.finished), 1)
+        yield "", list(self._decoded("queue.json, finished", finished))
+
+    async def plan(self, wanted: "Wanted") -> tuple[list[ArchiveName], QueueState]:
+        """The objects to read, and what is still in queue.json, as of one version."""
+        while True:
+            content, etag = await self._storage.read()
+            state = QueueState() if etag is None else decode(content, describe(self._storage))
+            listed = await self._listed(state.ledger, wanted)
+            names = needed(listed)
+            # Compacted since, together with what was sealed later: then look anew.
+            if any(name.first <= state.version < name.last for name in names):
+                continue
+            sealed = {ArchiveName.parse(batch) for batch in state.ledger.sealed}
+            return [name for name in names if name.last <= state.version and name not in sealed], state
+
+    async def _listed(self, ledger: Ledger, wanted: "Wanted") -> list[ArchiveName]:
+        listed = []
+        for day in sorted(ledger.archived):
+            if wanted.overlaps(f"{day}T00", f"{day}T23"):
+                for info in await self._objects.list(f"{ARCHIVE}{day}"):
+                    name = ArchiveName.parse(info.name)
+                    if name is not None and wanted.overlaps(name.hour, name.hour):
+                        listed.append(name)
+        return listed
+
+    async def _lines(self, name: ArchiveName, hour: "_HourDone") -> Iterable[ArchivedJob]:
+        try:
+            content = await self._objects.read(str(name))
+        except ObjectNotFoundError as error:
+            found = [
+                ArchiveName.parse(info.name) for info in await self._objects.list(f"{ARCHIVE}{name.hour}/")
+            ]
+            compacted = [
+                other for other in found if other is not None and other != name and other.covers(name)
+            ]
+            if not compacted:
+                self._on_damage(Damage(str(name), None, f"it is gone: {error}"))
+                return []
+            return await self._lines(compacted[0], hour)
+        lines = self._split(name, content)
+        return self._decoded(str(name), hour.new(name, lines))
+
+    def _split(self, name: ArchiveName, content: bytes) -> list[tuple[int, bytes]]:
+        first, *lines = content.split(b"\n")
+        if first != b"[":
+            self._on_damage(Damage(str(name), 1, "it is no JSON array"))
+            return []
+        if lines[-2:] == [b"]", b""]:
+            lines = lines[:-2]
+        else:
+            self._on_damage(Damage(str(name), len(lines) + 1, "it ends too soon"))
+        return [(number, line.removesuffix(b",")) for number, line in enumerate(lines, 2)]
+
+    def _decoded(self, name: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[ArchivedJob]:
+        for number, line in lines:
+            try:
+                yield decode_archived(line)
+            except CorruptStateError as error:
+                self._on_damage(Damage(name, number, str(error)))
+
+
+class Wanted(NamedTuple):
+    """Which finished jobs somebody asks for."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    entrypoint: str | None = None
+    status: FinishedStatus | None = None
+
+    def overlaps(self, first_hour: str, last_hour: str) -> bool:
+        """Whether jobs that finished in these hours can be wanted."""
+        begins_too_late = self.until is not None and hour_began(first_hour) >= self.until
+        ends_too_soon = self.since is not None and hour_ended(last_hour) <= self.since
+        return not begins_too_late and not ends_too_soon
+
+    def among(self, jobs: Iterable[ArchivedJob]) -> Iterator[ArchivedJob]:
+        for job in jobs:
+            if (
+                (self.since is None or job.finished_at >= self.since)
+                and (self.until is None or job.finished_at < self.until)
+                and self.entrypoint in (None, job.entrypoint)
+                and self.status in (None, job.status)
+            ):
+                yield job
+
+
+class _HourDone:
+    """What was read of an hour, lest it is read again in a compacted object."""
+
+    def __init__(self) -> None:
+        self._names: list[ArchiveName] = []
+        self._lengths: dict[bytes, int] = {}
+
+    def is_done(self, name: ArchiveName) -> bool:
+        return any(done.covers(name) for done in self._names)
+
+    def new(self, name: ArchiveName, lines: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The lines that are new; a batch that was read before stands in one piece."""
+        known = dict(self._lengths)
+        self._names.append(name)
+        if lines:
+            self._lengths[lines[0][1]] = len(lines)
+        at = 0
+        while at < len(lines):
+            skipped = known.get(lines[at][1], 0)
+            if not skipped:
+                yield lines[at]
+            at += skipped or 1
+
+
+async def _next(batches: AsyncIterator[list[ArchivedJob]]) -> list[ArchivedJob] | None:
+    return await anext(batches, None)
+
+
+def _wanted(
+    since: datetime | None, until: datetime | None, entrypoint: str | None, status: str | None
+) -> Wanted:
+    for moment in (since, until):
+        if moment is not None and moment.tzinfo is None:
+            raise ConfigurationError(f"{moment} has no time zone; give one, such as datetime.UTC")
+    if status is not None and status not in list(FinishedStatus):
+        raise ConfigurationError(f"a finished job is completed or dead, not {status!r}")
+    return Wanted(since, until, entrypoint, None if status is None else FinishedStatus(status))

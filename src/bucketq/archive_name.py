@@ -1,0 +1,78 @@
+"""The names of archive objects, and which of them a reader needs.
+
+    archive/2026-02-15T10/000000000123.json                  one batch
+    archive/2026-02-15T10/000000000123-000000000456.json     several, compacted into one
+
+A batch is known by the UTC hour in which its jobs finished and by the version of the queue
+that sealed it. A compacted object holds every batch of its hour from its first version to
+its last. So the names alone tell where each batch is to be read, once, even if an object
+that was compacted has not been deleted yet, or was written again by a latecomer.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+ARCHIVE = "archive/"
+
+_HOUR = "%Y-%m-%dT%H"
+_NAME = re.compile(r"archive/(\d{4}-\d\d-\d\dT\d\d)/(\d{12})(?:-(\d{12}))?\.json")
+
+
+class ArchiveName(NamedTuple):
+    """The parts of a name: the hour, and the first and the last version that it stands for."""
+
+    hour: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        versions = f"{self.first:012}" if self.first == self.last else f"{self.first:012}-{self.last:012}"
+        return f"{ARCHIVE}{self.hour}/{versions}.json"
+
+    @classmethod
+    def parse(cls, name: str) -> "ArchiveName | None":
+        """The parts of a name, or None if it is no archive object's.
+
+        >>> ArchiveName.parse("archive/2026-02-15T10/000000000123.json")
+        ArchiveName(hour='2026-02-15T10', first=123, last=123)
+        """
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        hour, first, last = found.groups()
+        return cls(hour, int(first), int(last or first))
+
+    def covers(self, other: "ArchiveName") -> bool:
+        """Whether all that the other holds is in this one."""
+        return self.hour == other.hour and self.first <= other.first and other.last <= self.last
+
+
+def hour_of(moment: datetime) -> str:
+    """The UTC hour of a moment, as names spell it.
+
+    >>> hour_of(datetime(2026, 2, 15, 10, 59, tzinfo=UTC))
+    '2026-02-15T10'
+    """
+    return moment.astimezone(UTC).strftime(_HOUR)
+
+
+def hour_began(hour: str) -> datetime:
+    """When an hour began."""
+    return datetime.strptime(hour, _HOUR).replace(tzinfo=UTC)
+
+
+def hour_ended(hour: str) -> datetime:
+    """When an hour ended."""
+    return hour_began(hour) + timedelta(hours=1)
+
+
+def needed(names: Iterable[ArchiveName]) -> list[ArchiveName]:
+    """The objects that hold every batch once, by hour and version; what others cover is left out."""
+    chosen: list[ArchiveName] = []
+    # The widest first among those that begin alike, so that one look back is enough.
+    for name in sorted(set(names), key=lambda name: (name.hour, name.first, -name.last)):
+        if not chosen or not chosen[-1].covers(name):
+            chosen.append(name)
+    return chosen

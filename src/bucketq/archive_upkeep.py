@@ -1,0 +1,94 @@
+"""Keeping the archive tidy: small objects of past hours become one, old days are removed.
+
+Compaction only writes and, an hour later, deletes. A reader needs no other word about it than
+the names: a compacted object stands for every batch of its hour between two versions. That is
+true because all of them are in the archive by then: no batch as old is still sealed.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from bucketq.archive_name import ARCHIVE, ArchiveName, hour_ended, needed
+from bucketq.operation import Expire, ForgetExpired, LedgerView, Operation, ReadLedger
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+from bucketq.storage.port import ObjectInfo
+
+# Late jobs, from workers whose clocks are behind, come within this time after their hour.
+_LATE = timedelta(minutes=10)
+# A reader that has listed an object still finds it for so long.
+_GRACE = timedelta(hours=1)
+# Smaller objects are compacted, up to a size. Not settings: two processes that drew the lines
+# differently would make objects that overlap.
+_SMALL_BYTES = 64 * 1024
+_COMPACT_BYTES = 8 * 1024 * 1024
+# Jobs that finish later than that on an earlier day stay in small objects.
+_DAYS_LOOKED_AT = 2
+
+Submit = Callable[[Operation], Awaitable[Any]]
+
+
+async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
+    """Make one object of the small ones of each past hour, and remove those that were made one before."""
+    ledger: LedgerView = await submit(ReadLedger())
+    sealed = [name.first for batch in ledger.sealed if (name := ArchiveName.parse(batch))]
+    # Listed after the ledger was read, so that every batch before these is there.
+    for day in ledger.days[-_DAYS_LOOKED_AT:]:
+        hours: dict[str, dict[ArchiveName, ObjectInfo]] = {}
+        for info in await objects.list(f"{ARCHIVE}{day}"):
+            name = ArchiveName.parse(info.name)
+            if name is not None and name.last < min(sealed, default=name.last + 1):
+                hours.setdefault(name.hour, {})[name] = info
+        for hour, found in hours.items():
+            if hour_ended(hour) + _LATE < now:
+                await _remove_covered(objects, found, now)
+                for run in _runs(found):
+                    await _compact(objects, run)
+
+
+async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: datetime) -> None:
+    """Remove the days that are older than the archive is kept."""
+    ledger: LedgerView = await submit(ReadLedger())
+    if settings.archive_keep_days and ledger.days:
+        # A clock that is ahead must not empty the archive: its newest day counts as well.
+        today = min(now.strftime("%Y-%m-%d"), ledger.days[-1])
+        oldest = date.fromisoformat(today) - timedelta(days=settings.archive_keep_days)
+        old = tuple(day for day in ledger.days if day < oldest.isoformat())
+        if old:
+            await submit(Expire(old))
+            ledger = await submit(ReadLedger())
+    for day in ledger.expired:
+        await objects.delete([info.name for info in await objects.list(f"{ARCHIVE}{day}")])
+    if ledger.expired:
+        await submit(ForgetExpired(ledger.expired))
+
+
+async def _remove_covered(objects: SideObjects, found: dict[ArchiveName, ObjectInfo], now: datetime) -> None:
+    compacted = [name for name, info in found.items() if info.modified_at + _GRACE < now]
+    covered = [name for name in found if any(other != name and other.covers(name) for other in compacted)]
+    await objects.delete([str(name) for name in covered])
+
+
+def _runs(found: dict[ArchiveName, ObjectInfo]) -> list[list[ArchiveName]]:
+    """Small objects that follow each other, as many as fit into one."""
+    runs: list[list[ArchiveName]] = [[]]
+    size = 0
+    for name in needed(found):
+        length = found[name].size_bytes
+        is_small = length < _SMALL_BYTES
+        if not is_small or size + length > _COMPACT_BYTES:
+            runs.append([])
+            size = 0
+        if is_small:
+            runs[-1].append(name)
+            size += length
+    return [run for run in runs if len(run) > 1]
+
+
+async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
+    contents = [await objects.read(str(name)) for name in run]
+    # A damaged object is left as it is, for somebody to look at.
+    if all(content.startswith(b"[\n") and content.endswith(b"\n]\n") for content in contents):
+        whole = b"[\n" + b",\n".join(content[2:-3] for content in contents) + b"\n]\n"
+        await objects.create(str(ArchiveName(run[0].hour, run[0].first, run[-1].last)), whole)

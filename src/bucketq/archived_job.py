@@ -1,0 +1,181 @@
+"""ArchivedJob <-> its line of JSON in an archive object. An interface: readers outside rely on it.
+
+    {"v":1,"id":"…","entrypoint":"mail","status":"completed","created_at":"…","claimed_at":"…",
+     "finished_at":"…","worker":"web-3:4711","json":{"to":"alice"},"result":{"sent":true}}
+
+One line in the object. What has its default value is left out, and so is what the rest tells:
+`first_claimed_at` where it is `claimed_at`, `attempts_total` where it is 1, and the last of the
+attempts, which began with `claimed_at`, ended with `finished_at` as `status` and `error` say,
+and was `worker`'s. So most jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under
+`json` if they are JSON, else base64 under `payload`; a large one is named by `payload_object`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from bucketq.archive_name import ARCHIVE, hour_of
+from bucketq.errors import CorruptStateError, PayloadError
+from bucketq.job import STALE, Attempt, Count, Job, Moment, Outcome
+from bucketq.jobline import UNREADABLE, is_json_line
+
+FORMAT = 1
+
+
+class FinishedStatus(StrEnum):
+    """How a job's life ended."""
+
+    COMPLETED = "completed"
+    DEAD = "dead"
+
+
+class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is finished, with its whole history.
+
+    `attempts` holds the attempts in order, with how each ended. Of very many some in the
+    middle are left out; `attempts_total` counts them all.
+    """
+
+    id: str
+    entrypoint: str
+    status: FinishedStatus
+    priority: int
+    created_at: datetime
+    first_claimed_at: datetime
+    claimed_at: datetime
+    finished_at: datetime
+    attempts: tuple[Attempt, ...]
+    attempts_total: int
+    worker: str | None
+    error: str | None
+    payload: bytes
+    payload_object: str | None
+    payload_size: int
+    result: Any
+
+    def json(self, type: Any = Any) -> Any:  # noqa: A002 (as Job.json)
+        """Decode a JSON payload, into `type` if one is given. Raises PayloadError."""
+        try:
+            return msgspec.json.decode(self.payload, type=type)
+        except msgspec.MsgspecError as error:
+            raise PayloadError(f"the payload of job {self.id} does not fit: {error}") from error
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    # Without a default it is never left out.
+    v: Count
+    id: str
+    entrypoint: str
+    status: FinishedStatus
+    priority: int = 0
+    created_at: Moment
+    first_claimed_at: Moment | None = None
+    claimed_at: Moment
+    finished_at: Moment
+    earlier_attempts: tuple[Attempt, ...] = ()
+    attempts_total: Count = 1
+    worker: str | None = None
+    error: str | None = None
+    payload: bytes = b""
+    payload_object: str | None = None
+    payload_size: Count = 0
+
+
+class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"}):
+    json_payload: Raw = Raw()
+    result: Any = None
+
+
+_decode_line = msgspec.json.Decoder(_ReadLine).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_archived(
+    job: Job, status: FinishedStatus, last: Attempt, result: bytes = b"", *, keeps_payload: bool = False
+) -> bytes:
+    """The line of a job that ends with this attempt; `result` is JSON already.
+
+    `keeps_payload` names the copy of a large payload that the archive will have.
+    """
+    payload_object = job.payload_object
+    if keeps_payload and payload_object is not None:
+        payload_object = f"{ARCHIVE}{hour_of(last.ended_at)}/{payload_object}"
+    is_json = is_json_line(job.payload)
+    line = _encode(
+        _Line(
+            v=FORMAT,
+            id=job.id,
+            entrypoint=job.entrypoint,
+            status=status,
+            priority=job.priority,
+            created_at=job.created_at,
+            first_claimed_at=job.history[0].claimed_at if job.history else None,
+            claimed_at=last.claimed_at,
+            finished_at=last.ended_at,
+            earlier_attempts=job.history,
+            attempts_total=job.attempts,
+            worker=last.worker,
+            error=last.error,
+            payload=b"" if is_json else job.payload,
+            payload_object=payload_object,
+            payload_size=job.payload_size,
+        )
+    )[:-1]
+    if is_json:
+        line += b',"json":' + job.payload
+    if result:
+        line += b',"result":' + result
+    return line + b"}"
+
+
+def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
+    """The large payloads that the archive keeps for these jobs: the object, and the name of its copy."""
+    kept = []
+    for line in lines:
+        if b'"payload_object":"archive/' in line:
+            copy = decode_archived(line).payload_object or ""
+            kept.append(("/".join(copy.split("/")[2:]), copy))
+    return kept
+
+
+def decode_archived(line: bytes) -> ArchivedJob:
+    """The job of a line. Raises CorruptStateError.
+
+    Fields that a newer bucketq added are passed over.
+    """
+    try:
+        read = _decode_line(line)
+    except UNREADABLE as error:
+        raise CorruptStateError(f"no archived job: {error}") from error
+    completed = read.status is FinishedStatus.COMPLETED
+    is_stale = not completed and (read.error or "").startswith(STALE)
+    outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED
+    last = Attempt(
+        claimed_at=read.claimed_at,
+        ended_at=read.finished_at,
+        outcome=outcome,
+        worker=read.worker,
+        error=read.error,
+    )
+    return ArchivedJob(
+        id=read.id,
+        entrypoint=read.entrypoint,
+        status=read.status,
+        priority=read.priority,
+        created_at=read.created_at,
+        first_claimed_at=read.first_claimed_at or read.claimed_at,
+        claimed_at=read.claimed_at,
+        finished_at=read.finished_at,
+        attempts=(*read.earlier_attempts, last),
+        attempts_total=read.attempts_total,
+        worker=read.worker,
+        error=read.error,
+        payload=bytes(read.json_payload) or read.payload,
+        payload_object=read.payload_object,
+        payload_size=read.payload_size,
+        result=read.result,
+    )

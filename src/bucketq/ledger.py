@@ -1,0 +1,98 @@
+"""Ledger: the finished jobs on their way to the archive, and how many have arrived.
+
+    finished ──seal──▶ sealed ──the object is created──▶ dropped, and counted by day
+       │                  └ name and content are fixed: whoever creates it, it is the same
+       └ in queue.json since the commit that finished them
+
+All of it is in queue.json, so a crash between any two steps loses nothing: somebody else
+takes the next one.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bucketq.archive_name import ArchiveName
+
+
+class FinishedLine(NamedTuple):
+    """A finished job as its line in the archive, and the hour in which it finished."""
+
+    hour: str
+    line: bytes
+
+
+class Ledger:
+    """`finished` only grows, until it is sealed. The mappings are replaced, never changed."""
+
+    def __init__(
+        self,
+        finished: list[FinishedLine] | None = None,
+        sealed: Mapping[str, tuple[bytes, ...]] | None = None,
+        archived: Mapping[str, int] | None = None,
+        expired: Mapping[str, int] | None = None,
+        expired_total: int = 0,
+    ) -> None:
+        self.finished = finished or []
+        self.sealed = dict(sealed or {})
+        self.archived = dict(archived or {})
+        # Days whose objects are being removed, and all jobs that ever were.
+        self.expired = dict(expired or {})
+        self.expired_total = expired_total
+        self.finished_size = sum(len(entry.line) for entry in self.finished)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all that is still here."""
+        return self.finished_size + sum(sum(map(len, lines)) for lines in self.sealed.values())
+
+    def add(self, hour: str, line: bytes) -> None:
+        """Take in a job that is finished."""
+        self.finished.append(FinishedLine(hour, line))
+        self.finished_size += len(line)
+
+    def cut(self, count: int) -> None:
+        """Take back what was added beyond a number of finished jobs."""
+        while len(self.finished) > count:
+            self.finished_size -= len(self.finished.pop().line)
+
+    def seal(self, version: int) -> bool:
+        """Fix what is finished as batches, one for each hour, of this version. False if there is nothing."""
+        if not self.finished:
+            return False
+        batches: dict[str, list[bytes]] = {}
+        for hour, line in self.finished:
+            batches.setdefault(str(ArchiveName(hour, version, version)), []).append(line)
+        self.sealed = {**self.sealed, **{name: tuple(lines) for name, lines in batches.items()}}
+        self.finished, self.finished_size = [], 0
+        return True
+
+    def drop(self, name: str) -> bool:
+        """Let go of a batch whose object is there, and count its jobs. False if that was done before."""
+        if name not in self.sealed:
+            return False
+        day = name.split("/")[1][:10]
+        self.archived = {**self.archived, day: self.archived.get(day, 0) + len(self.sealed[name])}
+        self.sealed = {other: lines for other, lines in self.sealed.items() if other != name}
+        return True
+
+    def expire(self, day: str) -> bool:
+        """Count a day out, before its objects are removed. False if there is no such day."""
+        if day not in self.archived:
+            return False
+        count = self.archived[day]
+        self.archived = {other: kept for other, kept in self.archived.items() if other != day}
+        self.expired = {**self.expired, day: self.expired.get(day, 0) + count}
+        self.expired_total += count
+        return True
+
+    def forget(self, day: str) -> bool:
+        """The objects of an expired day are removed. False if that was noted before."""
+        if day not in self.expired:
+            return False
+        self.expired = {other: count for other, count in self.expired.items() if other != day}
+        return True
+
+
+def batch_content(lines: tuple[bytes, ...]) -> bytes:
+    """The content of an archive object: a JSON array, one job a line."""
+    return b"[\n" + b",\n".join(lines) + b"\n]\n"

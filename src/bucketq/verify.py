@@ -1,0 +1,155 @@
+"""verify: walk everything that a queue consists of, and prove that nothing is lost or doubled.
+
+queue.json, every segment, every payload that is referred to, every object of the archive, as
+of one version of the queue, while it may go on working.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bucketq.archive import Archive, Damage, Wanted
+from bucketq.clock import SystemClock
+from bucketq.codec import decode
+from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.job import JobStatus
+from bucketq.mint import Mint
+from bucketq.object_name import PAYLOADS
+from bucketq.segment import SegmentLines
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+from bucketq.state import QueueState
+from bucketq.storage.port import Bucket
+
+Progress = Callable[[str, int, int], object]
+
+_TRIES = 5
+
+
+@dataclass
+class Verdict:
+    """What was found: how much there is, and every problem, with where it is."""
+
+    version: int = 0
+    live: int = 0
+    archived: int = 0
+    segments: int = 0
+    payloads: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything is there, once, and can be read."""
+        return not self.problems
+
+
+async def verify(storage: Bucket, on_progress: Progress | None = None) -> Verdict:
+    """Walk the whole queue; `on_progress` is told (what, how many are done, of how many).
+
+    verdict = await verify(open_storage("file:///var/lib/myapp/queue.json"))
+    assert verdict.is_sound, verdict.problems
+    """
+    tell = on_progress or (lambda what, done, total: None)
+    verdict = await _Walk(storage, tell).walk()
+    for _ in range(_TRIES):
+        content, _etag = await storage.read()
+        # Objects that were needed then may be gone since; of a queue at rest that cannot be.
+        if verdict.is_sound or not content or decode(content).version == verdict.version:
+            break
+        verdict = await _Walk(storage, tell).walk()
+    return verdict
+
+
+class _Walk:
+    def __init__(self, storage: Bucket, on_progress: Progress) -> None:
+        self._verdict = Verdict()
+        self._on_progress = on_progress
+        self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
+        self._archive = Archive(storage, self._damaged)
+        self._seen: dict[str, str] = {}
+        self._payloads: dict[str, str] = {}
+
+    async def walk(self) -> Verdict:
+        try:
+            names, state = await self._archive.plan(Wanted())
+        except CorruptStateError as error:
+            self._problem(str(error))
+            return self._verdict
+        self._verdict.version = state.version
+        for job in state.jobs:
+            self._see(job.id, "queue.json")
+            if job.payload_object is not None:
+                self._payloads[job.payload_object] = f"job {job.id}"
+        await self._walk_segments(state)
+        await self._look_for_payloads()
+        dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
+        days: Counter[str] = Counter()
+        total = len(names)
+        number = 0
+        async for hour, jobs in self._archive.read(names, state.ledger):
+            number += 1
+            self._on_progress("archive", min(number, total), total)
+            days[hour[:10]] += len(jobs)
+            where = f"the archive of {hour}" if hour else "queue.json, on its way to the archive"
+            for archived in jobs:
+                if archived.id in dead:
+                    # It stays in the queue, to be run again, but may be in the archive only once.
+                    dead.remove(archived.id)
+                    self._seen[archived.id] = where
+                else:
+                    self._see(archived.id, where)
+        self._compare(state, days)
+        return self._verdict
+
+    async def _walk_segments(self, state: QueueState) -> None:
+        segments = list(state.backlog)
+        self._verdict.live = state.stats.queued + state.stats.in_progress
+        for number, segment in enumerate(segments, 1):
+            self._on_progress("segments", number, len(segments))
+            self._verdict.segments += 1
+            try:
+                jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
+            except (CorruptStateError, ObjectNotFoundError) as error:
+                self._problem(f"{segment.name}: {error}")
+                continue
+            if len(jobs) != segment.count:
+                self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
+            for job in jobs:
+                self._see(job.id, segment.name)
+                if job.payload_object is not None:
+                    self._payloads[job.payload_object] = f"job {job.id} in {segment.name}"
+
+    async def _look_for_payloads(self) -> None:
+        if self._payloads:
+            there = {info.name for info in await self._objects.list(PAYLOADS)}
+            self._verdict.payloads = len(self._payloads)
+            for name in self._payloads.keys() - there:
+                self._problem(f"{name}, the payload of {self._payloads[name]}, is missing")
+
+    def _compare(self, state: QueueState, days: Counter[str]) -> None:
+        ledger = state.ledger
+        self._verdict.archived = days.total()
+        for day in sorted(ledger.archived.keys() | days.keys()):
+            if day and days[day] != ledger.archived.get(day, 0):
+                self._problem(
+                    f"the archive of {day} holds {days[day]} jobs, and queue.json counts"
+                    f" {ledger.archived.get(day, 0)}"
+                )
+        finished = state.completed_total + state.dead_total
+        known = days.total() + ledger.expired_total
+        if known > finished:
+            self._problem(f"{known} jobs were archived, but only {finished} are finished")
+        elif known < finished:
+            self._verdict.notes.append(f"{finished - known} finished jobs were never archived")
+
+    def _see(self, job_id: str, where: str) -> None:
+        if job_id in self._seen:
+            self._problem(f"job {job_id} is twice: in {self._seen[job_id]} and in {where}")
+        self._seen[job_id] = where
+
+    def _damaged(self, damage: Damage) -> None:
+        self._problem(str(damage))
+
+    def _problem(self, what: str) -> None:
+        self._verdict.problems.append(what)
