@@ -16,9 +16,9 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench import archiving, deep
 from bench.bound import TARGETS, approach
 from bench.contest import compare
-from bench.deep import Depths, measure
 from bench.floor import floor_by_size
 from bench.hotspots import print_profile, profile_names
 from bench.peer import JQUEUE, PYTHON_MIN, install_peer, installed_peer, version_of
@@ -27,7 +27,7 @@ from bench.requests import count_all
 from bench.side import ROOT, Side
 from bench.suite import SUITE
 
-PARTS = ("requests", "bound", "floor", "deep", *(series.key for series in SUITE))
+PARTS = ("requests", "bound", "floor", "deep", "archive", *(series.key for series in SUITE))
 
 
 def main() -> None:
@@ -54,7 +54,12 @@ def main() -> None:
         (folder / "floor.json").unlink()
     if "deep" in parts:
         report.say("deep backlogs")
-        report.add_deep(measure(folder, Depths().shortened() if options.quick else Depths()))
+        depths = deep.Depths().shortened() if options.quick else deep.Depths()
+        report.add_findings("deep", "Deep backlogs, local file", deep.measure(folder, depths))
+    if "archive" in parts:
+        report.say("archive")
+        amount = archiving.Amount().shortened() if options.quick else archiving.Amount()
+        report.add_findings("archive", "The archive, local file", archiving.measure(folder, amount))
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:

@@ -99,15 +99,15 @@ class Report:
         self._print(table)
         self.figures["requests"] = [one.as_dict() for one in counts]
 
-    def add_deep(self, findings: Sequence[Finding]) -> None:
-        """A table of what deep backlogs cost."""
-        table = _table("Deep backlogs, local file", "figure", "shallow", "deep", "ratio", "wanted", "met")
+    def add_findings(self, key: str, title: str, findings: Sequence[Finding]) -> None:
+        """A table of figures in two situations."""
+        table = _table(title, "figure", "before", "after", "ratio", "wanted", "met")
         for one in findings:
             wanted = f"at most {one.most}" if one.most else f"at least {one.least}" if one.least else ""
             row = [one.name, f"{one.shallow:,.4g}", f"{one.deep:,.4g}", f"{one.ratio:.2f}", wanted]
             table.add_row(*row, _met(one.is_met))
         self._print(table)
-        self.figures["deep"] = [asdict(one) | {"ratio": one.ratio, "is_met": one.is_met} for one in findings]
+        self.figures[key] = [asdict(one) | {"ratio": one.ratio, "is_met": one.is_met} for one in findings]
 
     def add_floor(self, by_size: dict[int, float]) -> None:
         """A table of what a durable write costs by itself."""

@@ -125,8 +125,9 @@ class Archive:
     ) -> AsyncIterator[tuple[str, list[ArchivedJob]]]:
         """The hour, and the jobs, of each object of a plan, and of what was still in queue.json."""
         done: dict[str, _HourDone] = {}
+        still_here = {entry.line for entry in ledger.finished}.union(*ledger.sealed.values())
         for name in names:
-            hour = done.setdefault(name.hour, _HourDone())
+            hour = done.setdefault(name.hour, _HourDone(still_here))
             if not hour.is_done(name):
                 yield name.hour, list(await self._lines(name, hour))
             for other in [other for other in done if other < name.hour]:
@@ -138,14 +139,19 @@ class Archive:
 
     async def plan(self, wanted: "Wanted") -> tuple[list[ArchiveName], QueueState]:
         """The objects to read, and what is still in queue.json, as of one version."""
+        seen = None
         while True:
             content, etag = await self._storage.read()
             state = QueueState() if etag is None else decode(content, describe(self._storage))
             listed = await self._listed(state.ledger, wanted)
             names = needed(listed)
             # Compacted since, together with what was sealed later: then look anew.
-            if any(name.first <= state.version < name.last for name in names):
+            beyond = [name for name in names if name.first <= state.version < name.last]
+            if beyond and seen != etag:
+                seen = etag
                 continue
+            for name in beyond:
+                self._on_damage(Damage(str(name), None, "it is newer than queue.json: was that put back?"))
             sealed = {ArchiveName.parse(batch) for batch in state.ledger.sealed}
             return [name for name in names if name.last <= state.version and name not in sealed], state
 
@@ -221,9 +227,13 @@ class Wanted(NamedTuple):
 
 
 class _HourDone:
-    """What was read of an hour, lest it is read again in a compacted object."""
+    """What was read of an hour, lest it is read again in a compacted object.
 
-    def __init__(self) -> None:
+    Nor is what was still in queue.json: it may have been archived and compacted since.
+    """
+
+    def __init__(self, still_here: set[bytes]) -> None:
+        self._still_here = still_here
         self._names: list[ArchiveName] = []
         self._lengths: dict[bytes, int] = {}
 
@@ -239,7 +249,7 @@ class _HourDone:
         at = 0
         while at < len(lines):
             skipped = known.get(lines[at][1], 0)
-            if not skipped:
+            if not skipped and lines[at][1] not in self._still_here:
                 yield lines[at]
             at += skipped or 1
 

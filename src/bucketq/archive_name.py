@@ -12,6 +12,7 @@ that was compacted has not been deleted yet, or was written again by a latecomer
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 ARCHIVE = "archive/"
@@ -55,7 +56,13 @@ def hour_of(moment: datetime) -> str:
     >>> hour_of(datetime(2026, 2, 15, 10, 59, tzinfo=UTC))
     '2026-02-15T10'
     """
-    return moment.astimezone(UTC).strftime(_HOUR)
+    utc = moment.astimezone(UTC)
+    return _spelt_hour(utc.year, utc.month, utc.day, utc.hour)
+
+
+@lru_cache(100)
+def _spelt_hour(year: int, month: int, day: int, hour: int) -> str:
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}"
 
 
 def hour_began(hour: str) -> datetime:

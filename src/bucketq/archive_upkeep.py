@@ -51,8 +51,11 @@ async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: 
     """Remove the days that are older than the archive is kept."""
     ledger: LedgerView = await submit(ReadLedger())
     if settings.archive_keep_days and ledger.days:
-        # A clock that is ahead must not empty the archive: its newest day counts as well.
-        today = min(now.strftime("%Y-%m-%d"), ledger.days[-1])
+        # A clock that is ahead must not empty the archive: its newest day counts as well, and,
+        # since the same clock may have named that, when it was written by the storage's clock.
+        newest = await objects.list(f"{ARCHIVE}{ledger.days[-1]}")
+        written_at = max((info.modified_at for info in newest), default=now)
+        today = min(min(now, written_at).strftime("%Y-%m-%d"), ledger.days[-1])
         oldest = date.fromisoformat(today) - timedelta(days=settings.archive_keep_days)
         old = tuple(day for day in ledger.days if day < oldest.isoformat())
         if old:

@@ -1,9 +1,10 @@
 """ArchivedJob <-> its line of JSON in an archive object. An interface: readers outside rely on it.
 
-    {"v":1,"id":"…","entrypoint":"mail","status":"completed","created_at":"…","claimed_at":"…",
-     "finished_at":"…","worker":"web-3:4711","json":{"to":"alice"},"result":{"sent":true}}
+    {"v":1,"id":"…","entrypoint":"mail","created_at":"…","claimed_at":"…","finished_at":"…",
+     "worker":"web-3:4711","json":{"to":"alice"},"result":{"sent":true}}
 
-One line in the object. What has its default value is left out, and so is what the rest tells:
+One line in the object. What has its default value is left out, the status `completed` among
+it, and so is what the rest tells:
 `first_claimed_at` where it is `claimed_at`, `attempts_total` where it is 1, and the last of the
 attempts, which began with `claimed_at`, ended with `finished_at` as `status` and `error` say,
 and was `worker`'s. So most jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under
@@ -70,7 +71,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     v: Count
     id: str
     entrypoint: str
-    status: FinishedStatus
+    status: FinishedStatus = FinishedStatus.COMPLETED
     priority: int = 0
     created_at: Moment
     first_claimed_at: Moment | None = None
@@ -95,15 +96,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_archived(
-    job: Job, status: FinishedStatus, last: Attempt, result: bytes = b"", *, keeps_payload: bool = False
+    job: Job,
+    status: FinishedStatus,
+    claimed_at: datetime,
+    finished_at: datetime,
+    error: str | None = None,
+    result: bytes = b"",
+    *,
+    keeps_payload: bool = False,
 ) -> bytes:
-    """The line of a job that ends with this attempt; `result` is JSON already.
+    """The line of a job that is finished while it is still claimed; `result` is JSON already.
 
     `keeps_payload` names the copy of a large payload that the archive will have.
     """
     payload_object = job.payload_object
     if keeps_payload and payload_object is not None:
-        payload_object = f"{ARCHIVE}{hour_of(last.ended_at)}/{payload_object}"
+        payload_object = f"{ARCHIVE}{hour_of(finished_at)}/{payload_object}"
     is_json = is_json_line(job.payload)
     line = _encode(
         _Line(
@@ -114,12 +122,12 @@ def encode_archived(
             priority=job.priority,
             created_at=job.created_at,
             first_claimed_at=job.history[0].claimed_at if job.history else None,
-            claimed_at=last.claimed_at,
-            finished_at=last.ended_at,
+            claimed_at=claimed_at,
+            finished_at=finished_at,
             earlier_attempts=job.history,
             attempts_total=job.attempts,
-            worker=last.worker,
-            error=last.error,
+            worker=job.worker,
+            error=error,
             payload=b"" if is_json else job.payload,
             payload_object=payload_object,
             payload_size=job.payload_size,
@@ -138,7 +146,9 @@ def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     for line in lines:
         if b'"payload_object":"archive/' in line:
             copy = decode_archived(line).payload_object or ""
-            kept.append(("/".join(copy.split("/")[2:]), copy))
+            # The same text may stand in somebody's payload, or result.
+            if copy.startswith(ARCHIVE):
+                kept.append(("/".join(copy.split("/")[2:]), copy))
     return kept
 
 
@@ -152,7 +162,7 @@ def decode_archived(line: bytes) -> ArchivedJob:
     except UNREADABLE as error:
         raise CorruptStateError(f"no archived job: {error}") from error
     completed = read.status is FinishedStatus.COMPLETED
-    is_stale = not completed and (read.error or "").startswith(STALE)
+    is_stale = not completed and read.error == STALE
     outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED
     last = Attempt(
         claimed_at=read.claimed_at,

@@ -22,8 +22,8 @@ class JobStatus(StrEnum):
     DEAD = "dead"
 
 
-# How the error of an attempt begins that ended because its worker fell silent.
-STALE = "stale"
+# The error of an attempt that ended because its worker fell silent.
+STALE = "stale: no heartbeat from its worker"
 
 
 class Outcome(StrEnum):

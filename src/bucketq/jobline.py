@@ -5,6 +5,7 @@ to the byte; any other is base64 under `payload`.
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +17,7 @@ from bucketq.job import Job
 # What is left of a line when its payload is taken away, about.
 _LINE_BYTES = 200
 _DEPTH_MAX = 64
+_SHORT_BYTES = 4096
 _JSON_BEGINNINGS = b'{["-0123456789tfn'
 
 
@@ -85,6 +87,16 @@ def line_bytes(job: Job) -> int:
 
 def is_json_line(payload: bytes) -> bool:
     """Whether the payload can stand in the file as it is, and come back to the byte."""
+    # A job is written several times in its life, with the same payload.
+    return _is_short_json_line(payload) if len(payload) <= _SHORT_BYTES else _is_json_line(payload)
+
+
+@lru_cache(4096)
+def _is_short_json_line(payload: bytes) -> bool:
+    return _is_json_line(payload)
+
+
+def _is_json_line(payload: bytes) -> bool:
     if not payload or payload[0] not in _JSON_BEGINNINGS or b"\n" in payload or b"\r" in payload:
         return False
     if _nests_deeply(payload):

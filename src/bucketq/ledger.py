@@ -39,11 +39,12 @@ class Ledger:
         self.expired = dict(expired or {})
         self.expired_total = expired_total
         self.finished_size = sum(len(entry.line) for entry in self.finished)
+        self._sealed_size = sum(sum(map(len, lines)) for lines in self.sealed.values())
 
     @property
     def size(self) -> int:
         """The bytes of all that is still here."""
-        return self.finished_size + sum(sum(map(len, lines)) for lines in self.sealed.values())
+        return self.finished_size + self._sealed_size
 
     def add(self, hour: str, line: bytes) -> None:
         """Take in a job that is finished."""
@@ -59,10 +60,16 @@ class Ledger:
         """Fix what is finished as batches, one for each hour, of this version. False if there is nothing."""
         if not self.finished:
             return False
-        batches: dict[str, list[bytes]] = {}
+        hours: dict[str, list[bytes]] = {}
         for hour, line in self.finished:
-            batches.setdefault(str(ArchiveName(hour, version, version)), []).append(line)
-        self.sealed = {**self.sealed, **{name: tuple(lines) for name, lines in batches.items()}}
+            hours.setdefault(hour, []).append(line)
+        sealed = dict(self.sealed)
+        for hour, lines in hours.items():
+            name = str(ArchiveName(hour, version, version))
+            # One commit may seal twice: when a batch's time is up, and when the next one is full.
+            sealed[name] = (*sealed.get(name, ()), *lines)
+        self.sealed = sealed
+        self._sealed_size += self.finished_size
         self.finished, self.finished_size = [], 0
         return True
 
@@ -70,6 +77,7 @@ class Ledger:
         """Let go of a batch whose object is there, and count its jobs. False if that was done before."""
         if name not in self.sealed:
             return False
+        self._sealed_size -= sum(map(len, self.sealed[name]))
         day = name.split("/")[1][:10]
         self.archived = {**self.archived, day: self.archived.get(day, 0) + len(self.sealed[name])}
         self.sealed = {other: lines for other, lines in self.sealed.items() if other != name}

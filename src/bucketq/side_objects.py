@@ -20,7 +20,7 @@ from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
 
 # After so many jobs the others on the event loop have their turn.
-_JOBS_AT_A_STRETCH = 250
+_JOBS_AT_A_STRETCH = 50
 _DELETES_AT_ONCE = 16
 
 

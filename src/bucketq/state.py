@@ -246,7 +246,7 @@ class QueueState:
         """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
         job = self._held(claim)
         self._set(job.id, job, None)
-        self._finish(job, FinishedStatus.COMPLETED, _attempt(job, now, Outcome.COMPLETED, None), result)
+        self._finish(job, FinishedStatus.COMPLETED, now, None, result)
         if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
         self.completed_total += 1
@@ -268,9 +268,7 @@ class QueueState:
 
     def requeue_stale(self, claim: Claim, now: datetime) -> Job:
         """The worker fell silent: as if it had failed."""
-        return self._give_back(
-            self._held(claim), Outcome.STALE, f"{STALE}: no heartbeat from its worker", now
-        )
+        return self._give_back(self._held(claim), Outcome.STALE, STALE, now)
 
     def release(self, claim: Claim) -> bool:
         """Undo a claim that never reached a worker; it costs no attempt."""
@@ -444,13 +442,20 @@ class QueueState:
         self._put(given_back)
         if status is JobStatus.DEAD:
             self.dead_total += 1
-            self._finish(job, FinishedStatus.DEAD, attempt)
+            self._finish(job, FinishedStatus.DEAD, now, error)
         return given_back
 
-    def _finish(self, job: Job, status: FinishedStatus, attempt: Attempt, result: bytes = b"") -> None:
+    def _finish(
+        self, job: Job, status: FinishedStatus, now: datetime, error: str | None, result: bytes = b""
+    ) -> None:
         if self.archives:
-            line = encode_archived(job, status, attempt, result, keeps_payload=self._keeps_payloads)
-            self.ledger.add(hour_of(attempt.ended_at), line)
+            claimed_at = _claimed_at(job)
+            finished_at = max(now, claimed_at)
+            keeps_payload = self._keeps_payloads
+            line = encode_archived(
+                job, status, claimed_at, finished_at, error, result, keeps_payload=keeps_payload
+            )
+            self.ledger.add(hour_of(finished_at), line)
             self.size += len(line)
 
     @property
@@ -543,8 +548,12 @@ def _unclaimed(job: Job, status: JobStatus, attempts: int, error: str | None) ->
 
 
 def _attempt(job: Job, now: datetime, outcome: Outcome, error: str | None) -> Attempt:
-    # Files of jqueue know no time of claiming.
-    claimed_at = job.claimed_at or job.heartbeat_at or job.created_at
+    claimed_at = _claimed_at(job)
     return Attempt(
         claimed_at=claimed_at, ended_at=max(now, claimed_at), outcome=outcome, worker=job.worker, error=error
     )
+
+
+def _claimed_at(job: Job) -> datetime:
+    # Files of jqueue know no time of claiming.
+    return job.claimed_at or job.heartbeat_at or job.created_at

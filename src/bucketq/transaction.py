@@ -9,6 +9,7 @@ import msgspec
 from bucketq.clock import Clock
 from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
 from bucketq.job import Claim, Job
+from bucketq.jobline import is_json_line
 from bucketq.operation import Ack, Enqueue, Nack, Operation
 
 _ERROR_MAX = 10_000
@@ -79,6 +80,9 @@ def result_json(result: Any) -> bytes:
         content = msgspec.json.encode(result)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise PayloadError(f"the result is not JSON: {error}") from error
+    # A msgspec.Raw is encoded unseen, and what nests too deeply could not be read again.
+    if not is_json_line(b"[%b]" % content):
+        raise PayloadError("the result is not JSON in one line, or nests too deeply")
     if len(content) > _RESULT_MAX:
         raise PayloadError(
             f"the result has {len(content)} bytes; the limit is {_RESULT_MAX}. Store it elsewhere."

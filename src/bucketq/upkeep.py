@@ -44,8 +44,10 @@ _SEE_TO_OTHERS_AFTER_S = 10.0
 _DROP_AFTER_S = 30.0
 _WORKS = ("delete", "archive", "spill", "merge", "collect")
 _TIMERS = ("seal", "drop")
-# A process that may end with its next call bears more before it begins something.
+# A process that may end with its next call bears more before it begins something, and tells
+# by the commits since, not by the time, that nobody has seen to a batch.
 _BRIEF_TOLERANCE = 2
+_BRIEF_COMMITS = 20
 _BRIEF_SEGMENTS = 32
 _UNLIMITED = 1 << 62
 
@@ -177,6 +179,8 @@ class Upkeep:
         for name, lines in state.ledger.sealed.items():
             sealed_by = ArchiveName.parse(name)
             is_mine = sealed_by is not None and sealed_by.first == self._committer.landed_version
+            if not self._stays_open and sealed_by is not None:
+                is_mine = is_mine or sealed_by.first + _BRIEF_COMMITS < state.version
             if is_mine or now_s > self._sealed_since[name] + _SEE_TO_OTHERS_AFTER_S:
                 due[name] = lines
         return {name: lines for name, lines in due.items() if name not in self._committer.archived}
@@ -189,7 +193,10 @@ class Upkeep:
                     await objects.create(copy, await objects.read(payload))
             await objects.create(name, batch_content(lines))
             self._committer.archived.add(name)
-        self._start("drop", self._drop_in_time)
+        if self._stays_open:
+            self._start("drop", self._drop_in_time)
+        else:
+            await self._submit(DropArchived(tuple(self._committer.archived)))
 
     async def _drop_in_time(self) -> None:
         # Mostly another commit comes first, and takes it along.

@@ -55,10 +55,17 @@ async def verify(storage: Bucket, on_progress: Progress | None = None) -> Verdic
     for _ in range(_TRIES):
         content, _etag = await storage.read()
         # Objects that were needed then may be gone since; of a queue at rest that cannot be.
-        if verdict.is_sound or not content or decode(content).version == verdict.version:
+        if verdict.is_sound or not content or _version(content) in (verdict.version, None):
             break
         verdict = await _Walk(storage, tell).walk()
     return verdict
+
+
+def _version(content: bytes) -> int | None:
+    try:
+        return decode(content).version
+    except CorruptStateError:
+        return None
 
 
 class _Walk:

@@ -112,13 +112,18 @@ def test_deep_backlogs(tmp_path: Path) -> None:
     assert list((tmp_path / "deep/payloads").iterdir()) == []
 
 
+def test_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(block_with("Archive(storage)"), tmp_path)
+    assert "{'order': 7} {'receipt': 'R-7'}" in capsys.readouterr().out
+
+
 def test_settings(tmp_path: Path) -> None:
     q = run(block_with("commit_interval_s=2.0"), tmp_path)["q"]
     assert (q.settings.commit_interval_s, q.settings.stale_after_s) == (2.0, 120)
 
 
 def test_no_block_is_left_out() -> None:
-    assert len(blocks("python")) == 8
+    assert len(blocks("python")) == 9
 
 
 def test_the_file_can_be_opened() -> None:

@@ -1,0 +1,61 @@
+"""bucketq: look after a queue from the command line.
+
+    bucketq verify file:///var/lib/myapp/queue.json     prove that nothing is lost or doubled
+
+Exit codes: 0, all is well; 1, something is wrong with the queue; 2, it could not be looked at.
+"""
+
+import argparse
+import asyncio
+import sys
+
+from bucketq.cli.progress import shown_progress
+from bucketq.errors import BucketQError
+from bucketq.storage import open_storage
+from bucketq.verify import Verdict, verify
+
+
+def main() -> int:
+    """Do what the command line says; return the exit code."""
+    about, _, examples = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="bucketq",
+        description=about,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "verify",
+        help="walk queue.json, segments, payloads and archive: nothing lost, doubled, missing or unreadable",
+    )
+    command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
+    options = parser.parse_args()
+    try:
+        return asyncio.run(_verify(options.url))
+    except BucketQError as error:
+        print(f"bucketq: {error}", file=sys.stderr)
+        return 2
+
+
+async def _verify(url: str) -> int:
+    storage = open_storage(url)
+    with shown_progress() as on_progress:
+        verdict = await verify(storage, on_progress)
+    print(_told(verdict))
+    return 0 if verdict.is_sound else 1
+
+
+def _told(verdict: Verdict) -> str:
+    lines = [
+        f"version {verdict.version}: {verdict.live} live jobs, {verdict.segments} segments,"
+        f" {verdict.payloads} large payloads, {verdict.archived} archived jobs"
+    ]
+    lines += [f"note: {note}" for note in verdict.notes]
+    lines += [f"problem: {problem}" for problem in verdict.problems]
+    lines.append("sound" if verdict.is_sound else f"{len(verdict.problems)} problems")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
