@@ -242,7 +242,8 @@ class _HourDone:
 
     def new(self, name: ArchiveName, lines: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The lines that are new; a batch that was read before stands in one piece."""
-        known = dict(self._lengths)
+        # Only a compacted object may hold it; another one would be a copy, for verify to find.
+        known = dict(self._lengths) if name.first < name.last else {}
         self._names.append(name)
         if lines:
             self._lengths[lines[0][1]] = len(lines)

@@ -56,7 +56,7 @@ def hour_of(moment: datetime) -> str:
     >>> hour_of(datetime(2026, 2, 15, 10, 59, tzinfo=UTC))
     '2026-02-15T10'
     """
-    utc = moment.astimezone(UTC)
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return _spelt_hour(utc.year, utc.month, utc.day, utc.hour)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from bucketq.archive_name import ARCHIVE, hour_of
 from bucketq.errors import CorruptStateError, PayloadError
@@ -91,6 +92,7 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
+_COMPLETED = FinishedStatus.COMPLETED
 _decode_line = msgspec.json.Decoder(_ReadLine).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -113,26 +115,30 @@ def encode_archived(
     if keeps_payload and payload_object is not None:
         payload_object = f"{ARCHIVE}{hour_of(finished_at)}/{payload_object}"
     is_json = is_json_line(job.payload)
-    line = _encode(
-        _Line(
-            v=FORMAT,
-            id=job.id,
-            entrypoint=job.entrypoint,
+    archived = _Line(
+        v=FORMAT,
+        id=job.id,
+        entrypoint=job.entrypoint,
+        created_at=job.created_at,
+        claimed_at=claimed_at,
+        finished_at=finished_at,
+        worker=job.worker,
+    )
+    is_plain = job.attempts == 1 and not job.history and not job.priority and is_json
+    if status is not _COMPLETED or payload_object or not is_plain:
+        archived = replace(
+            archived,
             status=status,
             priority=job.priority,
-            created_at=job.created_at,
             first_claimed_at=job.history[0].claimed_at if job.history else None,
-            claimed_at=claimed_at,
-            finished_at=finished_at,
             earlier_attempts=job.history,
             attempts_total=job.attempts,
-            worker=job.worker,
             error=error,
             payload=b"" if is_json else job.payload,
             payload_object=payload_object,
             payload_size=job.payload_size,
         )
-    )[:-1]
+    line = _encode(archived)[:-1]
     if is_json:
         line += b',"json":' + job.payload
     if result:

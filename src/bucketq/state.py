@@ -44,6 +44,9 @@ from bucketq.shelf import Shelf
 
 T = TypeVar("T")
 
+# Looking a member up in its class is slow.
+_COMPLETED = FinishedStatus.COMPLETED
+
 WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
 _HISTORY_MAX = 8
@@ -246,7 +249,7 @@ class QueueState:
         """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
         job = self._held(claim)
         self._set(job.id, job, None)
-        self._finish(job, FinishedStatus.COMPLETED, now, None, result)
+        self._finish(job, _COMPLETED, now, None, result)
         if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
         self.completed_total += 1

@@ -72,8 +72,8 @@ class _Walk:
     def __init__(self, storage: Bucket, on_progress: Progress) -> None:
         self._verdict = Verdict()
         self._on_progress = on_progress
-        self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
         self._archive = Archive(storage, self._damaged)
+        self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
         self._seen: dict[str, str] = {}
         self._payloads: dict[str, str] = {}
 

@@ -74,7 +74,7 @@ async def deserter(q, world):
 
 
 async def onlooker(q, world):
-    """Looks jobs up that it has seen before, and cleans up behind the dead."""
+    """Looks jobs up that it has seen before, reads the archive, and cleans up behind the dead."""
     seen = []
     while True:
         with suppress(BucketQError):
@@ -85,6 +85,7 @@ async def onlooker(q, world):
             for job in world.random.sample(seen, min(3, len(seen))):
                 await q.find(job)
             if world.is_stormy:
+                await q.read_archive()
                 await q.collect()
         await asyncio.sleep(world.random.uniform(1, 5) if world.is_stormy else 60)
 

@@ -250,6 +250,21 @@ def every_finished_job_is_archived_once(record):
             raise ViolationError(f"{job_id} is {found[job_id]} times in the archive", job_id)
 
 
+def readers_of_the_archive_see_each_job_once(record):
+    gone = removals(record)
+    for call in record.calls.values():
+        if call.kind == "read archive" and call.is_ok:
+            if call.damages:
+                raise ViolationError(f"a reader found the archive damaged: {call.damages[0]}", call)
+            found = Counter(call.result)
+            for job_id, count in found.items():
+                if count > 1:
+                    raise ViolationError(f"a reader saw {job_id} {count} times", job_id, call)
+            for job_id, (_, at_s) in gone.items():
+                if at_s < call.began_s and job_id not in found:
+                    raise ViolationError(f"a reader did not see {job_id}", job_id, call)
+
+
 def the_archive_tells_what_happened(record):
     acks = {}
     for call in record.calls.values():
@@ -326,6 +341,7 @@ CHECKERS = [
     what_is_referred_to_exists,
     nothing_is_left_behind,
     every_finished_job_is_archived_once,
+    readers_of_the_archive_see_each_job_once,
     the_archive_tells_what_happened,
     payloads_come_back_to_the_byte,
     no_payload_is_declared_lost,
@@ -335,5 +351,10 @@ CHECKERS = [
 UNTIMED = [
     checker
     for checker in CHECKERS
-    if checker not in (empty_was_true_at_some_moment, refusals_were_true_at_some_moment)
+    if checker
+    not in (
+        empty_was_true_at_some_moment,
+        refusals_were_true_at_some_moment,
+        readers_of_the_archive_see_each_job_once,
+    )
 ]

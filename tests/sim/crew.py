@@ -51,6 +51,8 @@ def soak_settings(stale_after_s):
         segment_jobs_max=10,
         payload_inline_max=30,
         collect_after_s=2,
+        archive_jobs_max=20,
+        archive_after_s=2,
     )
 
 

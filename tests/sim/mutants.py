@@ -10,7 +10,7 @@ import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bucketq import commit, group, operation, ready, segment, side_objects, state
+from bucketq import commit, group, ledger, operation, ready, segment, side_objects, state, upkeep
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,20 @@ MUTANTS = [
         "take",
         ", first=key)",
         ")",
+    ),
+    Mutant(
+        "let go of a batch before its object is created",
+        upkeep.Upkeep,
+        "_archive",
+        "await objects.create(name, batch_content(lines))",
+        "asyncio.create_task(objects.create(name, batch_content(lines)))",
+    ),
+    Mutant(
+        "seal a finished job twice",
+        ledger.Ledger,
+        "seal",
+        "self.finished, self.finished_size = [], 0",
+        "pass",
     ),
     Mutant(
         "remove the payload of a job that is tried again",

@@ -34,6 +34,7 @@ class Call:
     ended_s: float | None = None
     result: object = None
     payloads: dict[str, bytes] = field(default_factory=dict)
+    damages: list = field(default_factory=list)
     error: BaseException | None = None
     is_cancelled: bool = False
 

@@ -6,6 +6,8 @@ from itertools import count
 
 from record import Call
 
+from bucketq.archive import Archive
+
 
 class RecordedQueue:
     """Wraps a queue for the actors of one process.
@@ -40,6 +42,13 @@ class RecordedQueue:
         with self._call("find", job.id) as call:
             found = await self._queue.find(job.id)
             call.result = [(found.id, found.token)] if found else []
+
+    async def read_archive(self):
+        with self._call("read archive") as call:
+            damages = []
+            archive = Archive(self._queue.storage, damages.append, self._queue._clock)
+            call.result = [job.id async for job in archive.jobs()]
+            call.damages = damages
 
     async def collect(self):
         with self._call("collect"):

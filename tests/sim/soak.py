@@ -23,6 +23,7 @@ from recorded_queue import RecordedQueue
 from story import tell
 
 from bucketq import BrokerQueue, open_storage
+from bucketq.archive import Archive
 
 CREW = Path(__file__).with_name("crew.py")
 STALE_AFTER_S = 2.0
@@ -68,6 +69,7 @@ def soak(folder, seconds, url, **options):
     record = Record(0, STALE_AFTER_S, 0.0)
     with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
         final = asyncio.run(drain(storage, record))
+        record.archived = list(Archive(storage, record.damages.append).jobs_sync())
     for log in sorted(folder.glob("*.calls")):
         record.calls.update((call.number, call) for call in read_pickles(log))
     record.versions = read_versions(folder, final)

@@ -87,8 +87,8 @@ class LocalFileSystemStorage:
         temporary = f"{self.path}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            for piece in pieces:
-                _write_all(fd, piece)
+            # One copy of some hundred kilobytes is cheaper than a system call for each piece.
+            _write_all(fd, b"".join(pieces))
             if current:
                 os.fchmod(fd, current.st_mode & 0o7777)
             _stamp_later_than(fd, current.st_mtime_ns if current else 0)

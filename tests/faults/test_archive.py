@@ -1,0 +1,399 @@
+"""The archive, written: every finished job gets there, with all of its history, for few requests."""
+
+import asyncio
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from faulty import FaultyStorage
+
+from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, ObjectNotFoundError, PayloadError, Settings
+from bucketq.archive import Archive
+from bucketq.job import Outcome
+from bucketq.testing.virtual_time import Process, VirtualClock, run
+from bucketq.verify import verify
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR_S = 3600
+
+
+def broker(storage, **settings):
+    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock())
+
+
+async def finish(q, count, entrypoint="mail"):
+    """Let so many jobs be done, acked in one commit; return their ids."""
+    await q.enqueue_many(entrypoint, range(count))
+    jobs = await q.dequeue(entrypoint, batch_size=count)
+    assert await q.ack_many(jobs) == []
+    return [job.id for job in jobs]
+
+
+async def finish_one(q, payload=b"", result=None, **options):
+    job = await q.enqueue("mail", payload, **options)
+    [claimed] = await q.dequeue("mail")
+    await q.ack(claimed, result)
+    return job
+
+
+async def archived(storage):
+    return [job async for job in Archive(storage, clock=VirtualClock()).jobs()]
+
+
+def objects_of(storage):
+    """The archive's objects, as the JSON that is in them."""
+    return {
+        name: json.loads(content)
+        for name, (content, _) in storage.beside.items()
+        if name.startswith("archive/") and name.endswith(".json")
+    }
+
+
+def test_a_job_that_is_done_is_archived_with_its_whole_history():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=1) as q:
+            q.worker = "web-1"
+            job = await q.enqueue("mail", {"to": "alice"}, priority=-3)
+            await asyncio.sleep(10)
+            [first] = await q.dequeue()
+            await asyncio.sleep(10)
+            await q.nack(first, ValueError("no such host"))
+            q.worker = "web-2"
+            await asyncio.sleep(10)
+            [second] = await q.dequeue()
+            await asyncio.sleep(10)
+            await q.ack(second, result={"sent": True})
+            await asyncio.sleep(1)
+        assert len(objects_of(storage)) == 1
+        [found] = await archived(storage)
+        seconds = [START + timedelta(seconds=number * 10) for number in range(5)]
+        assert (found.id, found.entrypoint, found.priority) == (job.id, "mail", -3)
+        assert (found.status, found.error, found.worker) == ("completed", None, "web-2")
+        assert found.json() == {"to": "alice"}
+        assert found.result == {"sent": True}
+        assert [found.created_at, found.first_claimed_at] == seconds[:2]
+        assert [found.claimed_at, found.finished_at] == seconds[3:]
+        assert found.attempts_total == 2
+        failed, done = found.attempts
+        assert (failed.outcome, failed.worker) == (Outcome.FAILED, "web-1")
+        assert failed.error == "ValueError: no such host"
+        assert [failed.claimed_at, failed.ended_at] == seconds[1:3]
+        assert (done.outcome, done.worker, done.error) == (Outcome.COMPLETED, "web-2", None)
+
+    run(main())
+
+
+def test_a_job_that_dies_is_archived_too_and_stays_in_the_queue():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=1) as q:
+            await q.enqueue("mail", b"\x00\xff binary", max_attempts=1)
+            await q.nack((await q.dequeue())[0], "stale lock file")
+            await asyncio.sleep(40)
+            state = await q.read_state()
+            assert len(state.dead_jobs()) == state.stats.dead == state.stats.dead_total == 1
+        [found] = await archived(storage)
+        assert (found.status, found.error, found.payload) == ("dead", "stale lock file", b"\x00\xff binary")
+        assert [attempt.outcome for attempt in found.attempts] == [Outcome.FAILED]
+
+    run(main())
+
+
+def test_a_job_whose_worker_fell_silent_for_good_says_so_in_the_archive():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=60) as q:
+            await q.enqueue("mail", max_attempts=1)
+            assert await q.dequeue()
+            assert await q.dequeue(wait=100) == []
+        [found] = await archived(storage)
+        assert (found.status, found.attempts[0].outcome) == ("dead", Outcome.STALE)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "settings", [{"archive_jobs_max": 5}, {"archive_bytes_max": 1000}, {"archive_after_s": 60}]
+)
+def test_a_batch_is_sealed_when_it_is_full_or_its_time_is_up(settings):
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, **settings) as q:
+            await finish_one(q)
+            await asyncio.sleep(50)
+            assert objects_of(storage) == {}
+            await finish(q, 4)
+            await asyncio.sleep(20)
+            assert sum(map(len, objects_of(storage).values())) == 5
+
+    run(main())
+
+
+def test_a_busy_queue_makes_one_more_request_for_each_full_batch():
+    async def requests(**settings):
+        storage = FaultyStorage()
+        async with broker(storage, **settings) as q:
+            for _ in range(20):
+                await finish(q, 50)
+                await asyncio.sleep(1)
+        return storage
+
+    async def main():
+        with_it, without = await requests(archive_jobs_max=100), await requests(archive=False)
+        assert len(objects_of(with_it)) == 10
+        assert with_it.creates == without.creates + 10
+        assert with_it.writes == without.writes
+        assert (with_it.reads, with_it.object_reads) == (without.reads, without.object_reads)
+        assert with_it.lists == with_it.deletes == 0
+
+    run(main())
+
+
+def test_a_quiet_queue_lets_go_of_what_is_archived():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=3) as q:
+            await finish(q, 3)
+            await asyncio.sleep(60)
+        document = await storage.document()
+        assert document["archived"] == {"2026-01-01": 3}
+        assert not document.keys() & {"sealed", "finished"}
+
+    run(main())
+
+
+def test_jobs_go_to_the_hour_in_which_they_finished():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_after_s=600) as q:
+            await asyncio.sleep(HOUR_S - 100)
+            before = await finish(q, 2)
+            await asyncio.sleep(200)
+            after = await finish(q, 2)
+            await asyncio.sleep(HOUR_S)
+            version = next(iter(objects_of(storage))).split("/")[2]
+            assert {name: [line["id"] for line in lines] for name, lines in objects_of(storage).items()} == {
+                f"archive/2026-01-01T00/{version}": before,
+                f"archive/2026-01-01T01/{version}": after,
+            }
+
+    run(main())
+
+
+def test_a_seal_that_is_due_by_time_and_by_number_in_one_commit_keeps_all_jobs():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, commit_interval_s=5, archive_after_s=100, archive_jobs_max=3) as q:
+            early = await finish(q, 2)
+            finished_s = asyncio.get_running_loop().time()
+            await q.enqueue_many("mail", range(3))
+            await asyncio.sleep(finished_s + 97 - asyncio.get_running_loop().time())
+            late = await q.dequeue(batch_size=3)
+            # The time is up while the next commit still waits for its turn, and these join it.
+            await asyncio.sleep(finished_s + 101 - asyncio.get_running_loop().time())
+            await q.ack_many(late)
+            await asyncio.sleep(100)
+        assert {job.id for job in await archived(storage)} == {*early, *(job.id for job in late)}
+
+    run(main())
+
+
+def test_a_batch_whose_process_died_before_it_was_created_is_created_by_another():
+    async def main():
+        storage = FaultyStorage()
+        storage.object_latency_s = 5
+        died = Process("died")
+
+        async def work():
+            async with broker(storage, archive_jobs_max=3) as q:
+                await finish(q, 3)
+                await asyncio.sleep(1)
+                died.kill()
+                await asyncio.sleep(1)
+
+        died.start(work())
+        await asyncio.sleep(60)
+        assert objects_of(storage) == {}
+        [name] = (await storage.document())["sealed"]
+        async with broker(storage) as q:
+            for _ in range(4):
+                await q.stats()
+                await asyncio.sleep(8)
+            assert list(objects_of(storage)) == [name]
+            await asyncio.sleep(60)
+            assert (await storage.document())["archived"] == {"2026-01-01": 3}
+        died.bury()
+
+    run(main())
+
+
+def test_a_batch_whose_process_died_before_letting_go_of_it_is_created_again_without_harm():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=3) as q:
+            ids = await finish(q, 3)
+        before = objects_of(storage)
+        assert len(before) == len((await storage.document())["sealed"]) == 1, "closed in between"
+        assert [job.id for job in await archived(storage)] == ids, "each once"
+        async with broker(storage) as q:
+            await q.stats()
+            await asyncio.sleep(11)
+            await q.stats()
+            await asyncio.sleep(40)
+        assert storage.creates == 2
+        assert objects_of(storage) == before
+        assert "sealed" not in await storage.document()
+
+    run(main())
+
+
+@pytest.mark.parametrize("fault", ["lost answer", "lost request", "slow down"])
+def test_a_create_that_goes_wrong_is_repeated(fault):
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=3) as q:
+            storage.object_faults.append(fault)
+            ids = await finish(q, 3)
+            await asyncio.sleep(60)
+            assert "sealed" not in await storage.document()
+        assert [[line["id"] for line in lines] for lines in objects_of(storage).values()] == [ids]
+
+    run(main())
+
+
+def test_an_outage_of_creates_delays_the_archive_and_nothing_else():
+    async def main():
+        storage = FaultyStorage()
+        ids = []
+        async with broker(storage, archive_jobs_max=5) as q:
+            storage.object_faults.extend(["lost request"] * 10_000)
+            for _ in range(20):
+                begun_s = asyncio.get_running_loop().time()
+                ids += await finish(q, 3)
+                assert asyncio.get_running_loop().time() == begun_s
+                await asyncio.sleep(10)
+            storage.object_faults.clear()
+            assert objects_of(storage) == {}
+            assert Counter(job.id for job in await archived(storage)) == Counter(ids)
+            for _ in range(20):
+                await q.stats()
+                await asyncio.sleep(10)
+            assert "sealed" not in await storage.document()
+        assert Counter(job.id for job in await archived(storage)) == Counter(ids)
+
+    run(main())
+
+
+def test_processes_that_live_for_one_job_only_keep_queue_json_small():
+    async def main():
+        storage = FaultyStorage()
+
+        async def work():
+            await finish_one(DirectQueue(storage, Settings(archive_jobs_max=2), clock=VirtualClock()))
+
+        for _ in range(12):
+            process = Process("brief")
+            await process.start(work())
+            process.kill()
+            await asyncio.sleep(60)
+        document = await storage.document()
+        assert document["archived"] == {"2026-01-01": 12}
+        assert "sealed" not in document
+
+    run(main())
+
+
+def test_processes_that_live_for_one_job_only_see_to_what_a_crash_left():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=3) as q:
+            await finish(q, 3)
+        assert len((await storage.document())["sealed"]) == 1
+        storage.beside.clear()
+        for _ in range(10):
+            await finish_one(DirectQueue(storage, clock=VirtualClock()))
+        assert "sealed" not in await storage.document()
+        assert [len(lines) for lines in objects_of(storage).values()] == [3]
+
+    run(main())
+
+
+def test_without_an_archive_finished_jobs_are_only_counted():
+    async def main():
+        storage, two_methods = FaultyStorage(), TwoMethods()
+        for q in (broker(storage, archive=False), broker(two_methods, archive_jobs_max=1)):
+            async with q:
+                await finish(q, 3)
+                await finish_one(q, result={"kept": "nowhere"})
+                await asyncio.sleep(HOUR_S)
+                stats = (await q.read_state()).stats
+                assert (stats.completed_total, stats.enqueued_total) == (4, 4)
+        assert storage.beside == {}
+        for document in (await storage.document(), json.loads((await two_methods.read())[0])):
+            assert not document.keys() & {"finished", "sealed", "archived"}
+
+    run(main())
+
+
+class TwoMethods:
+    def __init__(self):
+        inner = InMemoryStorage()
+        self.read, self.write = inner.read, inner.write
+
+
+DEEP = json.loads("[" * 900 + "]" * 900)
+BAD_RESULTS = [object(), "x" * 70_000, "\ud800", msgspec.Raw(b"oops"), {"a": msgspec.Raw(b"[1,\n2]")}, DEEP]
+
+
+@pytest.mark.parametrize("result", BAD_RESULTS, ids=["object", "large", "surrogate", "raw", "lines", "deep"])
+def test_a_result_that_cannot_be_kept_is_refused_and_the_job_can_still_be_acked(result):
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage) as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            with pytest.raises(PayloadError, match="the result"):
+                await q.ack(job, result=result)
+            await q.ack(job, result=[0, "null", None])
+        assert [job.result for job in await archived(storage)] == [[0, "null", None]]
+
+    run(main())
+
+
+def test_a_payload_that_looks_like_the_archives_own_words_does_no_harm():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_jobs_max=1) as q:
+            payload = {"payload_object": "archive/x", "status": "dead", "v": 9}
+            await finish_one(q, payload, result={"payload_object": "archive/y"})
+            await asyncio.sleep(1)
+            assert len(objects_of(storage)) == 1
+        [found] = await archived(storage)
+        assert (found.json(), found.status, found.payload_object) == (payload, "completed", None)
+
+    run(main())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_large_payload_is_kept_with_the_archived_job_if_that_is_wanted(keeps):
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, payload_inline_max=100, archive_payloads=keeps, archive_jobs_max=1) as q:
+            await finish_one(q, b"x" * 500)
+            await asyncio.sleep(60)
+        assert storage.names == set(), "the original"
+        [found] = await archived(storage)
+        assert (found.payload, found.payload_size) == (b"", 500)
+        archive = Archive(storage, clock=VirtualClock())
+        if keeps:
+            assert found.payload_object.startswith("archive/2026-01-01T00/payloads/")
+            assert await archive.fetch_payload(found) == b"x" * 500
+        else:
+            with pytest.raises(ObjectNotFoundError):
+                await archive.fetch_payload(found)
+        assert (await verify(storage)).is_sound
+
+    run(main())
