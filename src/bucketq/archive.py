@@ -9,13 +9,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self, TypeVar
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, hour_began, hour_ended, needed
 from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
-from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError, PayloadError
 from bucketq.ledger import Ledger
 from bucketq.mint import Mint, time_of
 from bucketq.settings import Settings
@@ -25,6 +26,10 @@ from bucketq.storage import Bucket, ObjectStoragePort, open_storage
 from bucketq.storage.port import describe
 
 log = logging.getLogger("bucketq")
+
+T = TypeVar("T")
+
+_TRIES = 5
 
 
 class Damage(NamedTuple):
@@ -102,7 +107,9 @@ class Archive:
         made_at = time_of(job_id)
         # A day earlier: the clocks of those who make and finish jobs may differ.
         since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
-        async for jobs in self._batches(Wanted(since)):
+        names, state = await self.plan(Wanted(since))
+        on_the_way = Ledger(state.ledger.finished, state.ledger.sealed)
+        async for _, jobs in _chained(self.read([], on_the_way), self.read(names, Ledger())):
             for job in jobs:
                 if job.id == job_id:
                     return job
@@ -111,9 +118,14 @@ class Archive:
     async def fetch_payload(self, job: ArchivedJob) -> bytes:
         """The payload of an archived job, also a large one, as long as it is kept.
 
-        Raises ObjectNotFoundError if it is not.
+        Raises ObjectNotFoundError if it is not (see `archive_payloads`), PayloadError if it was cut short.
         """
-        return await self._objects.read(job.payload_object) if job.payload_object else job.payload
+        if job.payload_object is None:
+            return job.payload
+        content = await self._objects.read(job.payload_object)
+        if len(content) != job.payload_size:
+            raise PayloadError(f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}")
+        return content
 
     async def _batches(self, wanted: "Wanted") -> AsyncIterator[list[ArchivedJob]]:
         names, state = await self.plan(wanted)
@@ -124,10 +136,12 @@ class Archive:
         self, names: Iterable[ArchiveName], ledger: Ledger
     ) -> AsyncIterator[tuple[str, list[ArchivedJob]]]:
         """The hour, and the jobs, of each object of a plan, and of what was still in queue.json."""
+        names = list(names)
+        overlapping = {name.hour for name, other in pairwise(names) if name.overlaps(other)}
         done: dict[str, _HourDone] = {}
         still_here = {entry.line for entry in ledger.finished}.union(*ledger.sealed.values())
         for name in names:
-            hour = done.setdefault(name.hour, _HourDone(still_here))
+            hour = done.setdefault(name.hour, _HourDone(still_here, name.hour in overlapping))
             if not hour.is_done(name):
                 yield name.hour, list(await self._lines(name, hour))
             for other in [other for other in done if other < name.hour]:
@@ -139,15 +153,16 @@ class Archive:
 
     async def plan(self, wanted: "Wanted") -> tuple[list[ArchiveName], QueueState]:
         """The objects to read, and what is still in queue.json, as of one version."""
-        seen = None
+        seen, tries = None, 0
         while True:
+            tries += 1
             content, etag = await self._storage.read()
             state = QueueState() if etag is None else decode(content, describe(self._storage))
             listed = await self._listed(state.ledger, wanted)
             names = needed(listed)
             # Compacted since, together with what was sealed later: then look anew.
             beyond = [name for name in names if name.first <= state.version < name.last]
-            if beyond and seen != etag:
+            if beyond and seen != etag and tries < _TRIES:
                 seen = etag
                 continue
             for name in beyond:
@@ -232,8 +247,11 @@ class _HourDone:
     Nor is what was still in queue.json: it may have been archived and compacted since.
     """
 
-    def __init__(self, still_here: set[bytes]) -> None:
+    def __init__(self, still_here: set[bytes], is_overlapping: bool) -> None:
         self._still_here = still_here
+        # Where compacted objects overlap, only the lines themselves tell what was read before.
+        self._is_overlapping = is_overlapping
+        self._seen: set[bytes] = set()
         self._names: list[ArchiveName] = []
         self._lengths: dict[bytes, int] = {}
 
@@ -250,9 +268,18 @@ class _HourDone:
         at = 0
         while at < len(lines):
             skipped = known.get(lines[at][1], 0)
-            if not skipped and lines[at][1] not in self._still_here:
+            line = lines[at][1]
+            if not skipped and line not in self._still_here and line not in self._seen:
                 yield lines[at]
+            if self._is_overlapping:
+                self._seen.add(line)
             at += skipped or 1
+
+
+async def _chained(*iterators: AsyncIterator[T]) -> AsyncIterator[T]:
+    for iterator in iterators:
+        async for item in iterator:
+            yield item
 
 
 async def _next(batches: AsyncIterator[list[ArchivedJob]]) -> list[ArchivedJob] | None:

@@ -29,16 +29,26 @@ _DAYS_LOOKED_AT = 2
 Submit = Callable[[Operation], Awaitable[Any]]
 
 
+async def tidy(objects: SideObjects, submit: Submit, settings: Settings, now: datetime) -> None:
+    """Compact past hours and remove old days."""
+    if settings.archive:
+        await compact(objects, submit, now)
+        await expire(objects, submit, settings, now)
+
+
 async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
     """Make one object of the small ones of each past hour, and remove those that were made one before."""
     ledger: LedgerView = await submit(ReadLedger())
     sealed = [name.first for batch in ledger.sealed if (name := ArchiveName.parse(batch))]
-    # Listed after the ledger was read, so that every batch before these is there.
-    for day in ledger.days[-_DAYS_LOOKED_AT:]:
+    # Every batch from before these has its object by now.
+    before = min(sealed, default=ledger.version + 1)
+    # Days that have not come yet are those of clocks that are ahead.
+    days = [day for day in ledger.days if day <= now.date().isoformat()]
+    for day in days[-_DAYS_LOOKED_AT:]:
         hours: dict[str, dict[ArchiveName, ObjectInfo]] = {}
         for info in await objects.list(f"{ARCHIVE}{day}"):
             name = ArchiveName.parse(info.name)
-            if name is not None and name.last < min(sealed, default=name.last + 1):
+            if name is not None and name.last < before:
                 hours.setdefault(name.hour, {})[name] = info
         for hour, found in hours.items():
             if hour_ended(hour) + _LATE < now:
@@ -50,14 +60,16 @@ async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
 async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: datetime) -> None:
     """Remove the days that are older than the archive is kept."""
     ledger: LedgerView = await submit(ReadLedger())
-    if settings.archive_keep_days and ledger.days:
+    # Days that have not come yet are those of clocks that are ahead.
+    days = [day for day in ledger.days if day <= now.date().isoformat()]
+    if settings.archive_keep_days and days:
         # A clock that is ahead must not empty the archive: its newest day counts as well, and,
         # since the same clock may have named that, when it was written by the storage's clock.
-        newest = await objects.list(f"{ARCHIVE}{ledger.days[-1]}")
+        newest = await objects.list(f"{ARCHIVE}{days[-1]}")
         written_at = max((info.modified_at for info in newest), default=now)
-        today = min(min(now, written_at).strftime("%Y-%m-%d"), ledger.days[-1])
+        today = min(min(now, written_at).strftime("%Y-%m-%d"), days[-1])
         oldest = date.fromisoformat(today) - timedelta(days=settings.archive_keep_days)
-        old = tuple(day for day in ledger.days if day < oldest.isoformat())
+        old = tuple(day for day in days if day < oldest.isoformat())
         if old:
             await submit(Expire(old))
             ledger = await submit(ReadLedger())
@@ -90,8 +102,20 @@ def _runs(found: dict[ArchiveName, ObjectInfo]) -> list[list[ArchiveName]]:
 
 
 async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
-    contents = [await objects.read(str(name)) for name in run]
-    # A damaged object is left as it is, for somebody to look at.
-    if all(content.startswith(b"[\n") and content.endswith(b"\n]\n") for content in contents):
-        whole = b"[\n" + b",\n".join(content[2:-3] for content in contents) + b"\n]\n"
-        await objects.create(str(ArchiveName(run[0].hour, run[0].first, run[-1].last)), whole)
+    sound: list[tuple[ArchiveName, bytes]] = []
+    for name in run:
+        content = await objects.read(str(name))
+        if content.startswith(b"[\n") and content.endswith(b"\n]\n"):
+            sound.append((name, content[2:-3]))
+        else:
+            # A damaged object is left as it is, for somebody to look at.
+            await _join(objects, sound)
+            sound = []
+    await _join(objects, sound)
+
+
+async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, bytes]]) -> None:
+    if len(parts) > 1:
+        first, last = parts[0][0], parts[-1][0]
+        whole = b"[\n" + b",\n".join(lines for _, lines in parts) + b"\n]\n"
+        await objects.create(str(ArchiveName(first.hour, first.first, last.last)), whole)

@@ -14,12 +14,13 @@ as they are.
 """
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 from msgspec.structs import replace
 
-from bucketq.archive_name import ArchiveName, hour_of
+from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
@@ -31,6 +32,9 @@ from bucketq.state import Mark, QueueState
 FORMAT = 3
 
 _JOBS_PER_BLOCK = 64
+
+
+Day = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\d$")]
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +50,8 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    archived: dict[str, Count] = {}
-    expired: dict[str, Count] = {}
+    archived: dict[Day, Count] = {}
+    expired: dict[Day, Count] = {}
     expired_total: Count = 0
     sealed: dict[str, list[Raw]] = {}
     finished: list[Raw] = []
@@ -252,15 +256,19 @@ def _ledger(document: _Document, name: str) -> Ledger:
             )
     try:
         finished = [
-            FinishedLine(hour_of(_decode_finished(line).finished_at), bytes(line))
-            for line in document.finished
+            FinishedLine(_decode_finished(line).finished_at, _one_line(line)) for line in document.finished
         ]
     except UNREADABLE as error:
         raise CorruptStateError(
             f"{name}: a finished job is damaged: {error}. Nothing was changed."
         ) from error
-    sealed = {batch: tuple(map(bytes, lines)) for batch, lines in document.sealed.items()}
+    sealed = {batch: tuple(map(_one_line, lines)) for batch, lines in document.sealed.items()}
     return Ledger(finished, sealed, document.archived, document.expired, document.expired_total)
+
+
+def _one_line(line: Raw) -> bytes:
+    # Somebody may have formatted the file, but in the archive a job is a line.
+    return bytes(line) if b"\n" not in bytes(line) else msgspec.json.format(bytes(line), indent=-1)
 
 
 def _has_doubles(names: Iterable[str]) -> bool:

@@ -25,6 +25,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from bucketq.archive_name import version_of_batch
 from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
@@ -99,7 +100,8 @@ class Committer:
         self.dropped: list[str] = []
         # Batches whose objects are in the archive: the next write lets go of them.
         self.archived: set[str] = set()
-        self.landed_version = 0
+        # Batches that this writer has sealed.
+        self.sealed: set[str] = set()
         self._etag: str | None = None
         self._encoder: StateEncoder | None = None
         self._storage = storage
@@ -246,9 +248,10 @@ class Committer:
 
     def _note_landing(self, version: int, dropped: list[str]) -> None:
         assert self.state is not None
-        self.landed_version = version
         self.dropped += dropped
-        self.archived &= self.state.ledger.sealed.keys()
+        names = self.state.ledger.sealed.keys()
+        self.archived &= names
+        self.sealed = (self.sealed & names) | {name for name in names if version_of_batch(name) == version}
 
     async def _put(self, pieces: list[bytes]) -> str:
         if self.bucket is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
-from bucketq.operation import Heartbeat, Operation, Refresh
+from bucketq.operation import DropArchived, Heartbeat, Operation, Refresh
 from bucketq.segment import Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
@@ -104,6 +104,8 @@ class GroupCommit:
             self._closing = True
             for waiter in self._waiters:
                 _wake(waiter)
+            if self._committer.archived:
+                self._gathered.append(Pending(DropArchived(tuple(self._committer.archived)), None))
             self._write_riders()
             self._unpark()
         await asyncio.shield(self._task)

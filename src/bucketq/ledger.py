@@ -9,15 +9,16 @@ takes the next one.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
 
-from bucketq.archive_name import ArchiveName
+from bucketq.archive_name import ArchiveName, hour_of
 
 
 class FinishedLine(NamedTuple):
-    """A finished job as its line in the archive, and the hour in which it finished."""
+    """A finished job as its line in the archive, and when it finished."""
 
-    hour: str
+    finished_at: datetime
     line: bytes
 
 
@@ -46,9 +47,9 @@ class Ledger:
         """The bytes of all that is still here."""
         return self.finished_size + self._sealed_size
 
-    def add(self, hour: str, line: bytes) -> None:
+    def add(self, finished_at: datetime, line: bytes) -> None:
         """Take in a job that is finished."""
-        self.finished.append(FinishedLine(hour, line))
+        self.finished.append(FinishedLine(finished_at, line))
         self.finished_size += len(line)
 
     def cut(self, count: int) -> None:
@@ -61,8 +62,8 @@ class Ledger:
         if not self.finished:
             return False
         hours: dict[str, list[bytes]] = {}
-        for hour, line in self.finished:
-            hours.setdefault(hour, []).append(line)
+        for finished_at, line in self.finished:
+            hours.setdefault(hour_of(finished_at), []).append(line)
         sealed = dict(self.sealed)
         for hour, lines in hours.items():
             name = str(ArchiveName(hour, version, version))
@@ -72,6 +73,10 @@ class Ledger:
         self._sealed_size += self.finished_size
         self.finished, self.finished_size = [], 0
         return True
+
+    def is_older_than(self, moment: datetime) -> bool:
+        """Whether a job has been waiting for a batch since before a time."""
+        return bool(self.finished) and self.finished[0].finished_at <= moment
 
     def drop(self, name: str) -> bool:
         """Let go of a batch whose object is there, and count its jobs. False if that was done before."""

@@ -109,6 +109,6 @@ def time_of(job_id: str) -> datetime | None:
     """
     try:
         value = uuid.UUID(job_id)
-    except ValueError:
+        return datetime.fromtimestamp((value.int >> 80) / 1000, UTC) if value.version == 7 else None
+    except (ValueError, OverflowError):
         return None
-    return datetime.fromtimestamp((value.int >> 80) / 1000, UTC) if value.version == 7 else None

@@ -190,10 +190,13 @@ class Merge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seal(msgspec.Struct, frozen=True, gc=False):
-    """Fix what is finished as batches for the archive, however little it is."""
+    """Fix what is finished as batches for the archive, however little, if some is from before a time."""
+
+    before: datetime
 
     def __call__(self, state: QueueState) -> None:
-        state.seal()
+        if state.ledger.is_older_than(self.before):
+            state.seal()
 
 
 class DropArchived(msgspec.Struct, frozen=True, gc=False):
@@ -227,8 +230,9 @@ class ForgetExpired(msgspec.Struct, frozen=True, gc=False):
 
 
 class LedgerView(NamedTuple):
-    """Sealed batches by name, the days of the archive, and the days that are being removed."""
+    """At a version: sealed batches by name, the days of the archive, and the days that are being removed."""
 
+    version: int
     sealed: frozenset[str]
     days: tuple[str, ...]
     expired: tuple[str, ...]
@@ -239,7 +243,8 @@ class ReadLedger(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> LedgerView:
         ledger = state.ledger
-        return LedgerView(frozenset(ledger.sealed), tuple(sorted(ledger.archived)), tuple(ledger.expired))
+        days, expired = tuple(sorted(ledger.archived)), tuple(ledger.expired)
+        return LedgerView(state.version, frozenset(ledger.sealed), days, expired)
 
 
 class References(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bucketq.archive_upkeep import tidy
 from bucketq.bulk import BulkLoad, NewJobs
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
@@ -76,8 +77,7 @@ class Queue(ABC):
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
-        # What the archive calls whoever claims jobs through this queue.
-        self.worker = f"{socket.gethostname()}:{os.getpid()}"
+        self._worker: str | None = None
         self._objects = (
             SideObjects(storage.objects, self.settings, self._clock, self._mint)
             if isinstance(storage, Bucket)
@@ -86,6 +86,17 @@ class Queue(ABC):
         self._payloads = LargePayloads(
             self._objects, self.settings.payload_inline_max, self._clock, self._submit
         )
+
+    @property
+    def worker(self) -> str:
+        """What the archive calls whoever claims jobs through this queue: host:pid, or what you set."""
+        return self._worker or f"{socket.gethostname()}:{os.getpid()}"
+
+    @worker.setter
+    def worker(self, name: str) -> None:
+        if not name or not _is_text(name):
+            raise ConfigurationError(f"a worker's name is a non-empty string, not {name!r}")
+        self._worker = name
 
     async def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
@@ -263,13 +274,17 @@ class Queue(ABC):
     async def collect_garbage(self, *, dry_run: bool = False) -> list[ObjectInfo]:
         """Remove objects beside the queue that nothing has referred to for `collect_after_s`.
 
-        Such are left by crashes. An open BrokerQueue does this by itself now and then.
-        Returns what was removed, or with `dry_run` what would be.
+        Such are left by crashes. Also compacts the archive and removes what it does not keep.
+        An open BrokerQueue does this by itself, once an hour. Returns the objects that nothing
+        referred to and were removed, or with `dry_run` would be.
         """
         if self._objects is None:
             return []
         older_than = self._clock.now() - timedelta(seconds=self.settings.collect_after_s)
-        return await collect(self._objects, self._submit, older_than=older_than, dry_run=dry_run)
+        removed = await collect(self._objects, self._submit, older_than=older_than, dry_run=dry_run)
+        if not dry_run:
+            await tidy(self._objects, self._submit, self.settings, self._clock.now())
+        return removed
 
     async def _read_backlog(self, state: QueueState) -> None:
         for segment in tuple(state.backlog):

@@ -6,6 +6,7 @@ from bucketq.errors import ConfigurationError
 
 # More seconds, or bytes, than anybody will see.
 _TOO_LARGE = 10**13
+_DAYS_MAX = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,10 @@ class Settings:
             if not isinstance(value, wanted) or isinstance(value, bool) or not 0 <= value < _TOO_LARGE:
                 kind = "a whole number" if wanted is int else "a number"
                 raise ConfigurationError(f"{field.name} must be {kind}, not below 0: {value!r}")
+            if field.name == "archive_keep_days" and value > _DAYS_MAX:
+                raise ConfigurationError(
+                    f"archive_keep_days goes up to {_DAYS_MAX}; 0 is for ever: {value!r}"
+                )
             if value == 0 and field.name not in {
                 "commit_interval_s",
                 "retry_for_s",

@@ -6,7 +6,6 @@ there already has landed before.
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from contextlib import suppress
 
 from bucketq.clock import Clock
 from bucketq.errors import ObjectExistsError, UnusableStorageError
@@ -56,10 +55,13 @@ class SideObjects:
         if written:
             yield await self._create_segment(writer, version), tuple(written)
 
-    async def create(self, name: str, content: bytes) -> None:
-        """Store an object whose name stands for just this content."""
-        with suppress(ObjectExistsError):
+    async def create(self, name: str, content: bytes) -> bool:
+        """Store an object. False if there is one of that name: this very one, if no other can have it."""
+        try:
             await self._patience().insist(lambda: self._objects.create(name, content))
+        except ObjectExistsError:
+            return False
+        return True
 
     async def create_payload(self, content: bytes, version: int) -> str:
         """Store a payload and return its name."""

@@ -23,7 +23,6 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.archive_name import hour_of
 from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads
 from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
 from bucketq.errors import (
@@ -50,6 +49,7 @@ _COMPLETED = FinishedStatus.COMPLETED
 WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
 _HISTORY_MAX = 8
+_HISTORY_ERROR_MAX = 500
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
@@ -359,9 +359,10 @@ class QueueState:
         lines = self.ledger.sealed.get(name, ())
         if self.ledger.drop(name):
             self.changes += 1
-            # The archive has copies by now. Only a dead job still needs its own.
-            still_needed = {job.payload_object for job in self._jobs.values()}
-            self.dropped += [payload for payload, _ in kept_payloads(lines) if payload not in still_needed]
+            if copied := kept_payloads(lines):
+                # Only a dead job still needs its own.
+                needed = {job.payload_object for job in self._jobs.values()}
+                self.dropped += [payload for payload, _ in copied if payload not in needed]
 
     def expire(self, day: str) -> None:
         """Count the archived jobs of a day out, before they are removed."""
@@ -439,7 +440,8 @@ class QueueState:
     def _end_attempt(
         self, job: Job, outcome: Outcome, error: str | None, now: datetime, status: JobStatus
     ) -> Job:
-        attempt = _attempt(job, now, outcome, error)
+        # It is rewritten with every commit, so the history keeps the beginning only.
+        attempt = _attempt(job, now, outcome, error and error[:_HISTORY_ERROR_MAX])
         history = (*job.history[:1], *job.history[1:][-_HISTORY_MAX:], attempt)
         given_back = replace(_unclaimed(job, status, attempts=job.attempts, error=error), history=history)
         self._put(given_back)
@@ -458,7 +460,7 @@ class QueueState:
             line = encode_archived(
                 job, status, claimed_at, finished_at, error, result, keeps_payload=keeps_payload
             )
-            self.ledger.add(hour_of(finished_at), line)
+            self.ledger.add(finished_at, line)
             self.size += len(line)
 
     @property
@@ -475,7 +477,9 @@ class QueueState:
 
     def _make_room(self, size: int) -> None:
         self.size += size
-        if self.live_size > self.settings.queue_bytes_max:
+        # A few batches on their way to the archive are no work; many are, if they cannot get there.
+        on_the_way = min(self.ledger.size, 4 * self.settings.archive_bytes_max)
+        if self.size - on_the_way > self.settings.queue_bytes_max:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
                 f" {self._in_progress} jobs in progress and {self._dead} dead ones. New work is refused"

@@ -19,8 +19,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from bucketq.archive_name import ArchiveName
-from bucketq.archive_upkeep import compact, expire
+from bucketq.archive_upkeep import tidy
 from bucketq.archived_job import kept_payloads
 from bucketq.clock import Clock
 from bucketq.collect import collect
@@ -42,6 +41,7 @@ _READ_AGAIN_AFTER_S = 60.0
 _FINISHING_S = 5.0
 _SEE_TO_OTHERS_AFTER_S = 10.0
 _DROP_AFTER_S = 30.0
+_ARCHIVE_AGAIN_AFTER_S = 30.0
 _WORKS = ("delete", "archive", "spill", "merge", "collect")
 _TIMERS = ("seal", "drop")
 # A process that may end with its next call bears more before it begins something, and tells
@@ -82,7 +82,7 @@ class Upkeep:
         # Segments that could not be read, and until when that is taken for granted.
         self._unreadable: dict[str, float] = {}
         self._collected_s = clock.monotonic_s()
-        self._sealed_since: dict[str, float] = {}
+        self._batch_due_s: dict[str, float] | None = None
 
     async def fetch(self, segments: Sequence[Segment]) -> None:
         """Put segments on the shelf, and wait for the first. If that is gone, it is noted there."""
@@ -102,8 +102,8 @@ class Upkeep:
             self._start("delete", partial(self._delete_dropped, self._objects))
         if self._is_closing or (state := self._committer.state) is None:
             return
-        if batches := self._batches_due(state):
-            self._start("archive", partial(self._archive, self._objects, batches))
+        if self._batches_due(state):
+            self._start("archive", partial(self._archive, self._objects))
         if self._is_overflowing(state, tolerance=1 if self._stays_open else _BRIEF_TOLERANCE):
             self._start("spill", partial(self._spill, self._objects))
         self._futile_segments = min(self._futile_segments, len(state.backlog))
@@ -172,31 +172,48 @@ class Upkeep:
         return state.waiting_in_file() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
 
     def _batches_due(self, state: QueueState) -> dict[str, tuple[bytes, ...]]:
-        """Those that this process has sealed, and others that nobody has seen to for a while."""
+        """Batches to be created: our own, those found at first, others that nobody sees to for a while."""
         now_s = self._clock.monotonic_s()
-        self._sealed_since = {name: self._sealed_since.get(name, now_s) for name in state.ledger.sealed}
-        due = {}
-        for name, lines in state.ledger.sealed.items():
-            sealed_by = ArchiveName.parse(name)
-            is_mine = sealed_by is not None and sealed_by.first == self._committer.landed_version
-            if not self._stays_open and sealed_by is not None:
-                is_mine = is_mine or sealed_by.first + _BRIEF_COMMITS < state.version
-            if is_mine or now_s > self._sealed_since[name] + _SEE_TO_OTHERS_AFTER_S:
-                due[name] = lines
-        return {name: lines for name, lines in due.items() if name not in self._committer.archived}
+        later_s = now_s if self._batch_due_s is None else now_s + _SEE_TO_OTHERS_AFTER_S
+        known = self._batch_due_s or {}
+        own = self._committer.sealed
+        self._batch_due_s = {
+            name: known.get(name, now_s if name in own else later_s) for name in state.ledger.sealed
+        }
+        return {
+            name: lines
+            for name, lines in state.ledger.sealed.items()
+            if self._batch_due_s[name] <= now_s and name not in self._committer.archived
+        }
 
-    async def _archive(self, objects: SideObjects, batches: dict[str, tuple[bytes, ...]]) -> None:
-        for name, lines in batches.items():
-            for payload, copy in kept_payloads(lines):
-                # If it is gone, another process has done this before.
-                with suppress(ObjectNotFoundError):
-                    await objects.create(copy, await objects.read(payload))
-            await objects.create(name, batch_content(lines))
-            self._committer.archived.add(name)
-        if self._stays_open:
-            self._start("drop", self._drop_in_time)
-        else:
-            await self._submit(DropArchived(tuple(self._committer.archived)))
+    async def _archive(self, objects: SideObjects) -> None:
+        while (state := self._committer.state) is not None and (batches := self._batches_due(state)):
+            for name, lines in batches.items():
+                try:
+                    await self._archive_batch(objects, name, lines)
+                except (BucketQError, OSError) as error:
+                    log.warning("%s could not be archived yet: %s", name, error)
+                    if self._batch_due_s is not None:
+                        self._batch_due_s[name] = self._clock.monotonic_s() + _ARCHIVE_AGAIN_AFTER_S
+                else:
+                    self._committer.archived.add(name)
+                    if self._stays_open:
+                        self._start("drop", self._drop_in_time)
+                    else:
+                        # There may be no other commit in this process, nor in any later one.
+                        await self._submit(DropArchived((name,)))
+
+    async def _archive_batch(self, objects: SideObjects, name: str, lines: tuple[bytes, ...]) -> None:
+        for payload, copy in kept_payloads(lines):
+            # If it is gone, another process has done this before.
+            with suppress(ObjectNotFoundError):
+                await objects.create(copy, await objects.read(payload))
+        content = batch_content(lines)
+        if not await objects.create(name, content) and await objects.read(name) != content:
+            raise StorageError(
+                "there is an object of this name already, from another queue.json that was deleted or"
+                " replaced. The batch stays in queue.json; move the old archive away"
+            )
 
     async def _drop_in_time(self) -> None:
         # Mostly another commit comes first, and takes it along.
@@ -206,7 +223,7 @@ class Upkeep:
 
     async def _seal_in_time(self) -> None:
         await asyncio.sleep(self._settings.archive_after_s)
-        await self._submit(Seal())
+        await self._submit(Seal(self._clock.now() - timedelta(seconds=self._settings.archive_after_s)))
 
     async def _spill(self, objects: SideObjects) -> None:
         while (state := self._committer.state) is not None and self._is_overflowing(state):
@@ -258,9 +275,7 @@ class Upkeep:
     async def _collect(self, objects: SideObjects) -> None:
         older_than = self._clock.now() - timedelta(seconds=self._settings.collect_after_s)
         await collect(objects, self._submit, older_than=older_than, dry_run=False)
-        if self._settings.archive:
-            await compact(objects, self._submit, self._clock.now())
-            await expire(objects, self._submit, self._settings, self._clock.now())
+        await tidy(objects, self._submit, self._settings, self._clock.now())
 
     def _read_ahead(self, segments: Iterable[Segment]) -> None:
         shelf, hopeless = self._committer.shelf, self._hopeless()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bucketq.archive import Archive, Damage, Wanted
+from bucketq.archive_name import ARCHIVE
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
@@ -19,11 +20,9 @@ from bucketq.segment import SegmentLines
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
-from bucketq.storage.port import Bucket
+from bucketq.storage.port import Bucket, describe
 
 Progress = Callable[[str, int, int], object]
-
-_TRIES = 5
 
 
 @dataclass
@@ -50,22 +49,7 @@ async def verify(storage: Bucket, on_progress: Progress | None = None) -> Verdic
     verdict = await verify(open_storage("file:///var/lib/myapp/queue.json"))
     assert verdict.is_sound, verdict.problems
     """
-    tell = on_progress or (lambda what, done, total: None)
-    verdict = await _Walk(storage, tell).walk()
-    for _ in range(_TRIES):
-        content, _etag = await storage.read()
-        # Objects that were needed then may be gone since; of a queue at rest that cannot be.
-        if verdict.is_sound or not content or _version(content) in (verdict.version, None):
-            break
-        verdict = await _Walk(storage, tell).walk()
-    return verdict
-
-
-def _version(content: bytes) -> int | None:
-    try:
-        return decode(content).version
-    except CorruptStateError:
-        return None
+    return await _Walk(storage, on_progress or (lambda what, done, total: None)).walk()
 
 
 class _Walk:
@@ -74,8 +58,12 @@ class _Walk:
         self._on_progress = on_progress
         self._archive = Archive(storage, self._damaged)
         self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
+        self._storage = storage
         self._seen: dict[str, str] = {}
-        self._payloads: dict[str, str] = {}
+        # Payload objects by name: how long each is, where it is referred to, and by which job.
+        self._payloads: dict[str, tuple[int, str, str]] = {}
+        # What is wrong with an object that the queue refers to, if it still does when all is walked.
+        self._doubts: dict[str, str] = {}
 
     async def walk(self) -> Verdict:
         try:
@@ -84,14 +72,18 @@ class _Walk:
             self._problem(str(error))
             return self._verdict
         self._verdict.version = state.version
+        if not state.version:
+            self._problem(f"there is no queue at {describe(self._storage)}")
+            return self._verdict
         for job in state.jobs:
             self._see(job.id, "queue.json")
             if job.payload_object is not None:
-                self._payloads[job.payload_object] = f"job {job.id}"
+                self._payloads[job.payload_object] = job.payload_size, "queue.json", job.id
         await self._walk_segments(state)
-        await self._look_for_payloads()
+        await self._look_for_payloads(PAYLOADS)
         dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
         days: Counter[str] = Counter()
+        copies: dict[str, tuple[int, str, str]] = {}
         total = len(names)
         number = 0
         async for hour, jobs in self._archive.read(names, state.ledger):
@@ -106,7 +98,13 @@ class _Walk:
                     self._seen[archived.id] = where
                 else:
                     self._see(archived.id, where)
+                if (archived.payload_object or "").startswith(ARCHIVE):
+                    copies[archived.payload_object or ""] = archived.payload_size, where, archived.id
+        for hour in {name.split("/")[1] for name in copies}:
+            self._payloads = {name: found for name, found in copies.items() if f"/{hour}/" in name}
+            await self._look_for_payloads(f"{ARCHIVE}{hour}/payloads/")
         self._compare(state, days)
+        await self._settle_doubts()
         return self._verdict
 
     async def _walk_segments(self, state: QueueState) -> None:
@@ -118,21 +116,33 @@ class _Walk:
             try:
                 jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
             except (CorruptStateError, ObjectNotFoundError) as error:
-                self._problem(f"{segment.name}: {error}")
+                self._doubts[segment.name] = f"{segment.name}: {error}"
                 continue
             if len(jobs) != segment.count:
                 self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
             for job in jobs:
                 self._see(job.id, segment.name)
                 if job.payload_object is not None:
-                    self._payloads[job.payload_object] = f"job {job.id} in {segment.name}"
+                    self._payloads[job.payload_object] = job.payload_size, segment.name, job.id
 
-    async def _look_for_payloads(self) -> None:
-        if self._payloads:
-            there = {info.name for info in await self._objects.list(PAYLOADS)}
-            self._verdict.payloads = len(self._payloads)
-            for name in self._payloads.keys() - there:
-                self._problem(f"{name}, the payload of {self._payloads[name]}, is missing")
+    async def _look_for_payloads(self, prefix: str) -> None:
+        if not self._payloads:
+            return
+        there = {info.name: info.size_bytes for info in await self._objects.list(prefix)}
+        self._verdict.payloads += len(self._payloads)
+        for name, (size, owner, job_id) in self._payloads.items():
+            if there.get(name) != size:
+                found = f"has {there[name]} bytes, not {size}" if name in there else "is missing"
+                about = name if owner == "queue.json" or prefix != PAYLOADS else owner
+                self._doubts[about] = f"{name}, the payload of job {job_id} in {owner}, {found}"
+
+    async def _settle_doubts(self) -> None:
+        # The queue goes on: what it needed at first may have been used up since, as it should.
+        content, _ = await self._storage.read()
+        needed_now = decode(content).object_names()
+        for name, doubt in self._doubts.items():
+            if name in needed_now or name.startswith(ARCHIVE):
+                self._problem(doubt)
 
     def _compare(self, state: QueueState, days: Counter[str]) -> None:
         ledger = state.ledger
@@ -148,7 +158,7 @@ class _Walk:
         if known > finished:
             self._problem(f"{known} jobs were archived, but only {finished} are finished")
         elif known < finished:
-            self._verdict.notes.append(f"{finished - known} finished jobs were never archived")
+            self._verdict.notes.append(f"finished jobs that are not in the archive: {finished - known}")
 
     def _see(self, job_id: str, where: str) -> None:
         if job_id in self._seen:

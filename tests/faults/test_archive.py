@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -49,6 +50,25 @@ def objects_of(storage):
         for name, (content, _) in storage.beside.items()
         if name.startswith("archive/") and name.endswith(".json")
     }
+
+
+async def in_a_process(work):
+    """Have something done by a process that is killed right after it."""
+    process = Process("brief")
+    outcome = await process.start(work)
+    process.kill()
+    asyncio.get_running_loop().call_later(1e6, process.bury)
+    return outcome
+
+
+async def die_after(storage, work):
+    async def main():
+        q = await broker(storage, archive_jobs_max=3).__aenter__()
+        outcome = await work(q)
+        await asyncio.sleep(1)
+        return outcome
+
+    return await in_a_process(main())
 
 
 def test_a_job_that_is_done_is_archived_with_its_whole_history():
@@ -145,9 +165,8 @@ def test_a_busy_queue_makes_one_more_request_for_each_full_batch():
         with_it, without = await requests(archive_jobs_max=100), await requests(archive=False)
         assert len(objects_of(with_it)) == 10
         assert with_it.creates == without.creates + 10
-        assert with_it.writes == without.writes
+        assert with_it.writes <= without.writes + 1, "the last one is let go of at the end"
         assert (with_it.reads, with_it.object_reads) == (without.reads, without.object_reads)
-        assert with_it.lists == with_it.deletes == 0
 
     run(main())
 
@@ -205,27 +224,16 @@ def test_a_batch_whose_process_died_before_it_was_created_is_created_by_another(
     async def main():
         storage = FaultyStorage()
         storage.object_latency_s = 5
-        died = Process("died")
-
-        async def work():
-            async with broker(storage, archive_jobs_max=3) as q:
-                await finish(q, 3)
-                await asyncio.sleep(1)
-                died.kill()
-                await asyncio.sleep(1)
-
-        died.start(work())
+        await die_after(storage, lambda q: finish(q, 3))
         await asyncio.sleep(60)
         assert objects_of(storage) == {}
         [name] = (await storage.document())["sealed"]
         async with broker(storage) as q:
             for _ in range(4):
                 await q.stats()
-                await asyncio.sleep(8)
-            assert list(objects_of(storage)) == [name]
-            await asyncio.sleep(60)
-            assert (await storage.document())["archived"] == {"2026-01-01": 3}
-        died.bury()
+                await asyncio.sleep(20)
+        assert list(objects_of(storage)) == [name]
+        assert (await storage.document())["archived"] == {"2026-01-01": 3}
 
     run(main())
 
@@ -233,10 +241,9 @@ def test_a_batch_whose_process_died_before_it_was_created_is_created_by_another(
 def test_a_batch_whose_process_died_before_letting_go_of_it_is_created_again_without_harm():
     async def main():
         storage = FaultyStorage()
-        async with broker(storage, archive_jobs_max=3) as q:
-            ids = await finish(q, 3)
+        ids = await die_after(storage, lambda q: finish(q, 3))
         before = objects_of(storage)
-        assert len(before) == len((await storage.document())["sealed"]) == 1, "closed in between"
+        assert len(before) == len((await storage.document())["sealed"]) == 1
         assert [job.id for job in await archived(storage)] == ids, "each once"
         async with broker(storage) as q:
             await q.stats()
@@ -287,18 +294,18 @@ def test_an_outage_of_creates_delays_the_archive_and_nothing_else():
     run(main())
 
 
-def test_processes_that_live_for_one_job_only_keep_queue_json_small():
+def test_processes_that_live_for_one_call_only_keep_queue_json_small():
     async def main():
         storage = FaultyStorage()
 
-        async def work():
-            await finish_one(DirectQueue(storage, Settings(archive_jobs_max=2), clock=VirtualClock()))
+        async def call(verb, *args):
+            q = DirectQueue(storage, Settings(archive_jobs_max=2), clock=VirtualClock())
+            return await in_a_process(getattr(q, verb)(*args))
 
         for _ in range(12):
-            process = Process("brief")
-            await process.start(work())
-            process.kill()
-            await asyncio.sleep(60)
+            await call("enqueue", "mail")
+            [job] = await call("dequeue")
+            await call("ack", job)
         document = await storage.document()
         assert document["archived"] == {"2026-01-01": 12}
         assert "sealed" not in document
@@ -309,12 +316,10 @@ def test_processes_that_live_for_one_job_only_keep_queue_json_small():
 def test_processes_that_live_for_one_job_only_see_to_what_a_crash_left():
     async def main():
         storage = FaultyStorage()
-        async with broker(storage, archive_jobs_max=3) as q:
-            await finish(q, 3)
-        assert len((await storage.document())["sealed"]) == 1
+        await die_after(storage, lambda q: finish(q, 3))
         storage.beside.clear()
         for _ in range(10):
-            await finish_one(DirectQueue(storage, clock=VirtualClock()))
+            await in_a_process(finish_one(DirectQueue(storage, clock=VirtualClock())))
         assert "sealed" not in await storage.document()
         assert [len(lines) for lines in objects_of(storage).values()] == [3]
 
@@ -323,7 +328,8 @@ def test_processes_that_live_for_one_job_only_see_to_what_a_crash_left():
 
 def test_without_an_archive_finished_jobs_are_only_counted():
     async def main():
-        storage, two_methods = FaultyStorage(), TwoMethods()
+        storage, inner = FaultyStorage(), InMemoryStorage()
+        two_methods = SimpleNamespace(read=inner.read, write=inner.write)
         for q in (broker(storage, archive=False), broker(two_methods, archive_jobs_max=1)):
             async with q:
                 await finish(q, 3)
@@ -336,12 +342,6 @@ def test_without_an_archive_finished_jobs_are_only_counted():
             assert not document.keys() & {"finished", "sealed", "archived"}
 
     run(main())
-
-
-class TwoMethods:
-    def __init__(self):
-        inner = InMemoryStorage()
-        self.read, self.write = inner.read, inner.write
 
 
 DEEP = json.loads("[" * 900 + "]" * 900)

@@ -116,10 +116,9 @@ def test_progress_is_told_up_to_the_end():
     run(main())
 
 
-async def test_a_queue_that_was_never_written_is_sound():
+async def test_where_no_queue_is_there_is_a_problem():
     verdict = await verify(InMemoryStorage())
-    assert verdict.is_sound
-    assert (verdict.version, verdict.live, verdict.archived) == (0, 0, 0)
+    assert verdict.problems == ["there is no queue at memory://"]
 
 
 async def test_a_storage_of_two_methods_is_refused():
@@ -161,11 +160,21 @@ def test_a_segment_in_which_a_line_was_changed_is_named():
 
 
 @pytest.mark.parametrize("which", [0, 1])
+def test_a_payload_that_is_cut_is_named(which):
+    async def cut(storage):
+        name = names(storage, "payloads/")[which]
+        edit(storage, name, lambda content: content[:50])
+        return [f"{name}, the payload of a job in ", "has 50 bytes, not 101"]
+
+    check(cut)
+
+
+@pytest.mark.parametrize("which", [0, 1])
 def test_a_payload_that_is_gone_is_named_with_its_job(which):
     async def delete(storage):
         name = names(storage, "payloads/")[which]
         del storage.beside[name]
-        return [name, "the payload of job "]
+        return [f"{name}, the payload of job ", "is missing"]
 
     check(delete)
 
@@ -294,7 +303,7 @@ def test_jobs_that_finished_while_there_was_no_archive_are_a_note_and_no_problem
             await finish(q, 3)
         verdict = await verify(storage)
         assert verdict.is_sound
-        assert verdict.notes == ["3 finished jobs were never archived"]
+        assert verdict.notes == ["finished jobs that are not in the archive: 3"]
 
     run(main())
 
