@@ -8,6 +8,7 @@ reads, batches may be compacted; then it goes on in the compacted object, where 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
@@ -17,6 +18,7 @@ from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError, PayloadError
+from bucketq.job import Claim, Job
 from bucketq.ledger import Ledger
 from bucketq.mint import Mint, time_of
 from bucketq.settings import Settings
@@ -97,22 +99,26 @@ class Archive:
     ) -> Iterator[ArchivedJob]:
         """The same for code without an event loop."""
         wanted = _wanted(since, until, entrypoint, status)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise ConfigurationError("an event loop is running here: use `async for … in archive.jobs()`")
         with asyncio.Runner() as runner:
             batches = self._batches(wanted)
             while (jobs := runner.run(_next(batches))) is not None:
                 yield from jobs
 
-    async def find(self, job_id: str) -> ArchivedJob | None:
+    async def find(self, job: Job | str) -> ArchivedJob | None:
         """The finished job with this id, or None. Its id tells from when on to look for it."""
+        job_id = Claim.of(job).job_id
         made_at = time_of(job_id)
         # A day earlier: the clocks of those who make and finish jobs may differ.
         since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
         names, state = await self.plan(Wanted(since))
         on_the_way = Ledger(state.ledger.finished, state.ledger.sealed)
         async for _, jobs in _chained(self.read([], on_the_way), self.read(names, Ledger())):
-            for job in jobs:
-                if job.id == job_id:
-                    return job
+            for found in jobs:
+                if found.id == job_id:
+                    return found
         return None
 
     async def fetch_payload(self, job: ArchivedJob) -> bytes:
@@ -290,6 +296,8 @@ def _wanted(
     since: datetime | None, until: datetime | None, entrypoint: str | None, status: str | None
 ) -> Wanted:
     for moment in (since, until):
+        if moment is not None and not isinstance(moment, datetime):
+            raise ConfigurationError(f"since and until are datetimes with a time zone, not {moment!r}")
         if moment is not None and moment.tzinfo is None:
             raise ConfigurationError(f"{moment} has no time zone; give one, such as datetime.UTC")
     if status is not None and status not in list(FinishedStatus):

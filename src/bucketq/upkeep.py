@@ -47,7 +47,6 @@ _TIMERS = ("seal", "drop")
 # A process that may end with its next call bears more before it begins something, and tells
 # by the commits since, not by the time, that nobody has seen to a batch.
 _BRIEF_TOLERANCE = 2
-_BRIEF_COMMITS = 20
 _BRIEF_SEGMENTS = 32
 _UNLIMITED = 1 << 62
 

@@ -63,7 +63,7 @@ class _Walk:
         # Payload objects by name: how long each is, where it is referred to, and by which job.
         self._payloads: dict[str, tuple[int, str, str]] = {}
         # What is wrong with an object that the queue refers to, if it still does when all is walked.
-        self._doubts: dict[str, str] = {}
+        self._doubts: list[tuple[str, str]] = []
 
     async def walk(self) -> Verdict:
         try:
@@ -116,7 +116,7 @@ class _Walk:
             try:
                 jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
             except (CorruptStateError, ObjectNotFoundError) as error:
-                self._doubts[segment.name] = f"{segment.name}: {error}"
+                self._doubts.append((segment.name, f"{segment.name}: {error}"))
                 continue
             if len(jobs) != segment.count:
                 self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
@@ -134,13 +134,17 @@ class _Walk:
             if there.get(name) != size:
                 found = f"has {there[name]} bytes, not {size}" if name in there else "is missing"
                 about = name if owner == "queue.json" or prefix != PAYLOADS else owner
-                self._doubts[about] = f"{name}, the payload of job {job_id} in {owner}, {found}"
+                self._doubts.append((about, f"{name}, the payload of job {job_id} in {owner}, {found}"))
 
     async def _settle_doubts(self) -> None:
         # The queue goes on: what it needed at first may have been used up since, as it should.
-        content, _ = await self._storage.read()
-        needed_now = decode(content).object_names()
-        for name, doubt in self._doubts.items():
+        content, etag = await self._storage.read()
+        try:
+            needed_now = decode(content).object_names() if etag else set()
+        except CorruptStateError as error:
+            self._problem(f"queue.json was damaged meanwhile: {error}")
+            return
+        for name, doubt in self._doubts:
             if name in needed_now or name.startswith(ARCHIVE):
                 self._problem(doubt)
 

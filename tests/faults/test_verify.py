@@ -164,7 +164,7 @@ def test_a_payload_that_is_cut_is_named(which):
     async def cut(storage):
         name = names(storage, "payloads/")[which]
         edit(storage, name, lambda content: content[:50])
-        return [f"{name}, the payload of a job in ", "has 50 bytes, not 101"]
+        return [f"{name}, the payload of job ", "has 50 bytes, not 101"]
 
     check(cut)
 
