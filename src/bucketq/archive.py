@@ -17,7 +17,7 @@ from bucketq.archive_name import ARCHIVE, ArchiveName, hour_began, hour_ended, n
 from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
-from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError, PayloadError
+from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Claim, Job
 from bucketq.ledger import Ledger
 from bucketq.mint import Mint, time_of
@@ -128,10 +128,7 @@ class Archive:
         """
         if job.payload_object is None:
             return job.payload
-        content = await self._objects.read(job.payload_object)
-        if len(content) != job.payload_size:
-            raise PayloadError(f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}")
-        return content
+        return await self._objects.read_payload(job.payload_object, job.payload_size)
 
     async def _batches(self, wanted: "Wanted") -> AsyncIterator[list[ArchivedJob]]:
         names, state = await self.plan(wanted)
@@ -273,8 +270,8 @@ class _HourDone:
             self._lengths[lines[0][1]] = len(lines)
         at = 0
         while at < len(lines):
-            skipped = known.get(lines[at][1], 0)
             line = lines[at][1]
+            skipped = known.get(line, 0)
             if not skipped and line not in self._still_here and line not in self._seen:
                 yield lines[at]
             if self._is_overlapping:

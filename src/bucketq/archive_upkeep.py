@@ -5,12 +5,11 @@ the names: a compacted object stands for every batch of its hour between two ver
 true because all of them are in the archive by then: no batch as old is still sealed.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import Any
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, hour_ended, needed
-from bucketq.operation import Expire, ForgetExpired, LedgerView, Operation, ReadLedger
+from bucketq.operation import Expire, ForgetExpired, LedgerView, ReadLedger, Submit
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo
@@ -26,8 +25,6 @@ _COMPACT_BYTES = 8 * 1024 * 1024
 # Jobs that finish later than that on an earlier day stay in small objects.
 _DAYS_LOOKED_AT = 2
 
-Submit = Callable[[Operation], Awaitable[Any]]
-
 
 async def tidy(objects: SideObjects, submit: Submit, settings: Settings, now: datetime) -> None:
     """Compact past hours and remove old days."""
@@ -42,9 +39,7 @@ async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
     sealed = [name.first for batch in ledger.sealed if (name := ArchiveName.parse(batch))]
     # Every batch from before these has its object by now.
     before = min(sealed, default=ledger.version + 1)
-    # Days that have not come yet are those of clocks that are ahead.
-    days = [day for day in ledger.days if day <= now.date().isoformat()]
-    for day in days[-_DAYS_LOOKED_AT:]:
+    for day in _past(ledger.days, now)[-_DAYS_LOOKED_AT:]:
         hours: dict[str, dict[ArchiveName, ObjectInfo]] = {}
         for info in await objects.list(f"{ARCHIVE}{day}"):
             name = ArchiveName.parse(info.name)
@@ -60,8 +55,7 @@ async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
 async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: datetime) -> None:
     """Remove the days that are older than the archive is kept."""
     ledger: LedgerView = await submit(ReadLedger())
-    # Days that have not come yet are those of clocks that are ahead.
-    days = [day for day in ledger.days if day <= now.date().isoformat()]
+    days = _past(ledger.days, now)
     if settings.archive_keep_days and days:
         # A clock that is ahead must not empty the archive: its newest day counts as well, and,
         # since the same clock may have named that, when it was written by the storage's clock.
@@ -77,6 +71,11 @@ async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: 
         await objects.delete([info.name for info in await objects.list(f"{ARCHIVE}{day}")])
     if ledger.expired:
         await submit(ForgetExpired(ledger.expired))
+
+
+def _past(days: Iterable[str], now: datetime) -> list[str]:
+    # Days that have not come yet are those of clocks that are ahead.
+    return [day for day in days if day <= now.date().isoformat()]
 
 
 async def _remove_covered(objects: SideObjects, found: dict[ArchiveName, ObjectInfo], now: datetime) -> None:

@@ -3,12 +3,12 @@
     {"v":1,"id":"…","entrypoint":"mail","created_at":"…","claimed_at":"…","finished_at":"…",
      "worker":"web-3:4711","json":{"to":"alice"},"result":{"sent":true}}
 
-One line in the object. What has its default value is left out, the status `completed` among
-it, and so is what the rest tells:
-`first_claimed_at` where it is `claimed_at`, `attempts_total` where it is 1, and the last of the
-attempts, which began with `claimed_at`, ended with `finished_at` as `status` and `error` say,
-and was `worker`'s. So most jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under
-`json` if they are JSON, else base64 under `payload`; a large one is named by `payload_object`.
+The object is a JSON array, and each job one line of it. What has its default value is left out
+(the status `completed`, 1 for `attempts_total`), and so is what the rest tells:
+`first_claimed_at` where it is `claimed_at`, and the last of the attempts, which began with
+`claimed_at`, ended with `finished_at` as `status` and `error` say, and was `worker`'s. So most
+jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under `json` if they are
+JSON, else base64 under `payload`; a large one is named by `payload_object`.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from bucketq.archive_name import ARCHIVE, hour_of
-from bucketq.errors import CorruptStateError, PayloadError
-from bucketq.job import STALE, Attempt, Count, Job, Moment, Outcome
+from bucketq.errors import CorruptStateError
+from bucketq.job import STALE, Attempt, Count, Job, Moment, Outcome, payload_json
 from bucketq.jobline import UNREADABLE, is_json_line
 
 FORMAT = 1
@@ -36,7 +36,7 @@ class FinishedStatus(StrEnum):
 
 
 class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is finished, with its whole history.
+    """A job that is finished, with its history.
 
     `attempts` holds the attempts in order, with how each ended. Of very many some in the
     middle are left out; `attempts_total` counts them all.
@@ -61,10 +61,7 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (as Job.json)
         """Decode a JSON payload, into `type` if one is given. Raises PayloadError."""
-        try:
-            return msgspec.json.decode(self.payload, type=type)
-        except msgspec.MsgspecError as error:
-            raise PayloadError(f"the payload of job {self.id} does not fit: {error}") from error
+        return payload_json(self, type)
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

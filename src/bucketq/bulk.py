@@ -7,11 +7,10 @@
 Until that commit nothing has been enqueued. If it never comes, the objects are collected.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +19,7 @@ from bucketq.errors import BucketQError, OutcomeUnknownError, QueueFullError, St
 from bucketq.job import Job
 from bucketq.jobline import line_bytes
 from bucketq.mint import JobIds, Mint
-from bucketq.operation import Enqueue, EnqueueSegments, Operation, Refresh
+from bucketq.operation import Enqueue, EnqueueSegments, Refresh, Submit
 from bucketq.payload import LargePayloads
 from bucketq.segment import Segment
 from bucketq.settings import Settings
@@ -58,7 +57,7 @@ class BulkLoad:
         objects: SideObjects | None,
         payloads: LargePayloads,
         settings: Settings,
-        submit: Callable[[Operation], Awaitable[Any]],
+        submit: Submit,
     ) -> None:
         self._objects = objects
         self._payloads = payloads

@@ -7,20 +7,18 @@ which it will collect. From then on no commit may begin to refer to an object of
 (`QueueState.collect`), so what nothing refers to in that very commit nothing ever will.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
 
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.object_name import PAYLOADS, SEGMENTS, version_of
-from bucketq.operation import Collect, Operation, References
+from bucketq.operation import Collect, References, Submit
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo
 
 
 async def collect(
     objects: SideObjects,
-    submit: Callable[[Operation], Awaitable[Any]],
+    submit: Submit,
     *,
     older_than: datetime,
     dry_run: bool,
@@ -50,9 +48,7 @@ async def collect(
     return [info for _, info in old]
 
 
-async def _referred(
-    objects: SideObjects, submit: Callable[[Operation], Awaitable[Any]], before: int
-) -> tuple[int, set[str]]:
+async def _referred(objects: SideObjects, submit: Submit, before: int) -> tuple[int, set[str]]:
     missing = None
     while True:
         found: References = await submit(Collect(before))

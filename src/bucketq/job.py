@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -83,14 +83,7 @@ class Job(
         >>> job.json()
         {'to': 'a'}
         """
-        if self.payload_object is not None and not self.payload:
-            raise PayloadError(
-                f"the payload of job {self.id} is in an object of its own; get it with fetch_payload"
-            )
-        try:
-            return msgspec.json.decode(self.payload, type=type)
-        except msgspec.MsgspecError as error:
-            raise PayloadError(f"the payload of job {self.id} does not fit: {error}") from error
+        return payload_json(self, type)
 
 
 class Claim(NamedTuple):
@@ -109,3 +102,26 @@ class Claim(NamedTuple):
         raise ConfigurationError(
             f"a job is given as the Job that dequeue returned, or as its id, not {job!r}"
         )
+
+
+class HasPayload(Protocol):
+    """A job, live or archived."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def payload_object(self) -> str | None: ...
+
+
+def payload_json(job: HasPayload, type: Any) -> Any:  # noqa: A002 (as above)
+    """The payload of a job, decoded from JSON into a type. Raises PayloadError."""
+    if job.payload_object is not None and not job.payload:
+        raise PayloadError(
+            f"the payload of job {job.id} is in an object of its own; get it with fetch_payload"
+        )
+    try:
+        return msgspec.json.decode(job.payload, type=type)
+    except msgspec.MsgspecError as error:
+        raise PayloadError(f"the payload of job {job.id} does not fit: {error}") from error

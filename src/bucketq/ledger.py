@@ -8,8 +8,9 @@ All of it is in queue.json, so a crash between any two steps loses nothing: some
 takes the next one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 
 from bucketq.archive_name import ArchiveName, hour_of
@@ -46,6 +47,11 @@ class Ledger:
     def size(self) -> int:
         """The bytes of all that is still here."""
         return self.finished_size + self._sealed_size
+
+    def lines(self) -> Iterator[bytes]:
+        """Every line that is still here."""
+        yield from (entry.line for entry in self.finished)
+        yield from chain.from_iterable(self.sealed.values())
 
     def add(self, finished_at: datetime, line: bytes) -> None:
         """Take in a job that is finished."""

@@ -38,8 +38,6 @@ class JobIds(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<{len(self)} job ids, from {self[0]} to {self[-1]}>" if self else "<no job ids>"
 

@@ -5,9 +5,9 @@ again to a fresher state is a true replay. Calling one with a state runs a short
 of that state's transitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -300,6 +300,10 @@ Operation = (
     | Collect
     | Transact
 )
+
+
+# Has an operation committed and brings its answer.
+Submit = Callable[[Operation], Awaitable[Any]]
 
 
 def claims_of(operation: Operation) -> Iterator[Claim]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from bucketq.errors import (
     UnusableStorageError,
 )
 from bucketq.job import Claim, Job
-from bucketq.operation import Bury, Nack, Operation, Refresh, Release
+from bucketq.operation import Bury, Nack, Operation, Refresh, Release, Submit
 from bucketq.side_objects import SideObjects, unreachable
 
 
@@ -44,7 +44,7 @@ class LargePayloads:
         objects: SideObjects | None,
         inline_max: int,
         clock: Clock,
-        submit: Callable[[Operation], Awaitable[Any]],
+        submit: Submit,
     ) -> None:
         self._objects = objects
         self._inline_max = inline_max
@@ -82,10 +82,7 @@ class LargePayloads:
             return job
         if self._objects is None:
             raise unreachable(f"the payload of job {job.id} is")
-        content = await self._objects.read(job.payload_object)
-        if len(content) != job.payload_size:
-            raise PayloadError(f"{job.payload_object} has {len(content)} bytes, not {job.payload_size}")
-        return replace(job, payload=content)
+        return replace(job, payload=await self._objects.read_payload(job.payload_object, job.payload_size))
 
     async def fetch(self, claimed: list[Job]) -> list[Job]:
         """The claimed jobs with their payloads.

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 
 from bucketq.clock import Clock
-from bucketq.errors import ObjectExistsError, UnusableStorageError
+from bucketq.errors import ObjectExistsError, PayloadError, UnusableStorageError
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
@@ -72,6 +72,13 @@ class SideObjects:
     async def read(self, name: str) -> bytes:
         """Return an object's content. Raises ObjectNotFoundError."""
         return await self._patience().insist(lambda: self._objects.read(name))
+
+    async def read_payload(self, name: str, size: int) -> bytes:
+        """Return a payload. Raises ObjectNotFoundError, or PayloadError if it was cut short."""
+        content = await self.read(name)
+        if len(content) != size:
+            raise PayloadError(f"{name} has {len(content)} bytes, not {size}")
+        return content
 
     async def payloads_of(self, segment: Segment) -> set[str]:
         """The payloads that the jobs in a segment refer to. Raises ObjectNotFoundError."""

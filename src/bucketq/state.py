@@ -36,10 +36,10 @@ from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
 from bucketq.ledger import Ledger
 from bucketq.object_name import version_of
-from bucketq.ready import ReadyLine
 from bucketq.segment import Segment, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
+from bucketq.table import JobTable
 
 T = TypeVar("T")
 
@@ -78,10 +78,9 @@ class Stats(NamedTuple):
 class QueueState:
     """All jobs of a queue, and what has happened to those that are gone.
 
-    `version` grows by one with every commit. `touched` collects the ids of jobs that
-    changed, with their sequence; whoever encodes the state empties it. `changes` counts changes, so that
-    "nothing happened" is seen without comparing. `dropped` collects the names of objects
-    that are not referred to any more; `size` is about the bytes of queue.json.
+    `version` grows by one with every commit. `changes` counts changes, so that "nothing
+    happened" is seen without comparing. `dropped` collects the names of objects that are not
+    referred to any more; `size` is about the bytes of queue.json.
     """
 
     def __init__(
@@ -115,13 +114,7 @@ class QueueState:
         self.archives = False
         self.size = 0
         self.changes = 0
-        self._jobs = {job.id: job for job in jobs}
-        self._ready = ReadyLine(self._jobs)
-        self._in_progress = self._dead = 0
-        for job in self._jobs.values():
-            self._count(job, 1)
-        self._undo: list[tuple[str, Job | None]] = []
-        self.touched: dict[str, int] = {}
+        self._table = JobTable(jobs)
         self.dropped: list[str] = []
 
     # Looking
@@ -129,36 +122,36 @@ class QueueState:
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Every job in queue.json itself, in the order of enqueueing."""
-        return tuple(sorted(self._jobs.values(), key=lambda job: job.sequence))
+        return self._table.with_status(*JobStatus)
 
     def queued_jobs(self, entrypoint: str | None = None) -> tuple[Job, ...]:
         """The waiting jobs in queue.json itself, in the order in which they will be dequeued."""
-        waiting = (
-            job
-            for job in self._jobs.values()
-            if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
-        )
-        return tuple(sorted(waiting, key=key_of))
+        return self._table.queued(entrypoint)
 
     def in_progress_jobs(self) -> tuple[Job, ...]:
         """The jobs that a worker holds, in the order of enqueueing."""
-        return self._with_status(JobStatus.IN_PROGRESS)
+        return self._table.with_status(JobStatus.IN_PROGRESS)
 
     def dead_jobs(self) -> tuple[Job, ...]:
         """The jobs that used up their attempts, in the order of enqueueing."""
-        return self._with_status(JobStatus.DEAD)
+        return self._table.with_status(JobStatus.DEAD)
 
     def find(self, job_id: str) -> Job | None:
         """The job with this id in queue.json itself, or None; it may still be in the backlog."""
-        return self._jobs.get(job_id)
+        return self._table.get(job_id)
+
+    @property
+    def touched(self) -> dict[str, int]:
+        """The ids of jobs that changed, with their sequence; whoever encodes the state empties it."""
+        return self._table.touched
 
     @property
     def stats(self) -> Stats:
         """The counts, without looking at the jobs."""
         return Stats(
             queued=self.waiting(),
-            in_progress=self._in_progress,
-            dead=self._dead,
+            in_progress=self._table.in_progress,
+            dead=self._table.dead,
             enqueued_total=self.enqueued_total,
             completed_total=self.completed_total,
             dead_total=self.dead_total,
@@ -166,11 +159,11 @@ class QueueState:
 
     def waiting(self, entrypoint: str | None = None) -> int:
         """How many jobs wait, of one entrypoint or of all, without looking at them."""
-        return self._ready.count(entrypoint) + self.backlog.waiting(entrypoint)
+        return self._table.ready.count(entrypoint) + self.backlog.waiting(entrypoint)
 
     def waiting_in_file(self) -> int:
         """How many of them stand in queue.json itself."""
-        return self._ready.count()
+        return self._table.ready.count()
 
     @property
     def live_size(self) -> int:
@@ -184,7 +177,7 @@ class QueueState:
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
         soon: dict[str, Segment] = {}
-        for entrypoint in self._ready.asked:
+        for entrypoint in self._table.ready.asked:
             for segment in self.backlog.upcoming(entrypoint, 2):
                 soon[segment.name] = segment
                 if segment.count > self.settings.hot_jobs_max:
@@ -193,14 +186,14 @@ class QueueState:
 
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        live = self.waiting() + self._in_progress
+        live = self.waiting() + self._table.in_progress
         return self.enqueued_total == live + self.completed_total + self.dead_total
 
     # Transitions
 
     def enqueue(self, job: Job) -> Job:
         """Put a new job at the end of its priority's line."""
-        if job.id in self._jobs:
+        if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
         if job.payload_object is not None:
             self._refuse_collected(job.payload_object)
@@ -229,7 +222,7 @@ class QueueState:
         job = self._next_ready(entrypoint)
         if job is None:
             return None
-        if self._in_progress:
+        if self._table.in_progress:
             # One claim is always granted: where nothing runs, nothing would ever make room again.
             self._make_room(_CLAIM_BYTES)
         claimed = replace(
@@ -248,7 +241,7 @@ class QueueState:
     def ack(self, claim: Claim, now: datetime, result: bytes = b"") -> None:
         """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
         job = self._held(claim)
-        self._set(job.id, job, None)
+        self._remove(job)
         self._finish(job, _COMPLETED, now, None, result)
         if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
@@ -292,7 +285,7 @@ class QueueState:
         self._refuse_collected(segment.name)
         still_there, moved_on = list[Job](), list[int]()
         for job in jobs:
-            found = self._jobs.get(job.id)
+            found = self._table.get(job.id)
             if found is job or found == job:
                 still_there.append(job)
             else:
@@ -300,7 +293,7 @@ class QueueState:
         if len(moved_on) > segment.count // 2:
             return False
         for job in still_there:
-            self._set(job.id, job, None)
+            self._remove(job)
         left = replace(segment, count=len(still_there), holes=tuple(moved_on))
         self.backlog = self.backlog.replaced((), [left])
         return True
@@ -326,10 +319,8 @@ class QueueState:
 
     def object_names(self) -> set[str]:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""
-        payloads = {job.payload_object for job in self._jobs.values() if job.payload_object is not None}
-        lines = [entry.line for entry in self.ledger.finished]
-        lines += [line for batch in self.ledger.sealed.values() for line in batch]
-        payloads |= {payload for payload, _ in kept_payloads(lines)}
+        payloads = {job.payload_object for job in self._table if job.payload_object is not None}
+        payloads |= {payload for payload, _ in kept_payloads(self.ledger.lines())}
         return payloads | {segment.name for segment in self.backlog}
 
     def collect(self, version: int) -> None:
@@ -361,7 +352,7 @@ class QueueState:
             self.changes += 1
             if copied := kept_payloads(lines):
                 # Only a dead job still needs its own.
-                needed = {job.payload_object for job in self._jobs.values()}
+                needed = {job.payload_object for job in self._table}
                 self.dropped += [payload for payload, _ in copied if payload not in needed]
 
     def expire(self, day: str) -> None:
@@ -378,7 +369,7 @@ class QueueState:
 
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
-        self._undo.clear()
+        self._table.begin()
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, dropped = self.backlog, len(self.dropped)
         finished = len(self.ledger.finished)
@@ -386,9 +377,7 @@ class QueueState:
         try:
             return operation(self)
         except BaseException:
-            undo, self._undo = self._undo, []
-            for job_id, job in reversed(undo):
-                self._set(job_id, self._jobs.get(job_id), job)
+            self._table.roll_back()
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog = backlog
             self.ledger.cut(finished)
@@ -417,12 +406,8 @@ class QueueState:
 
     # Inside
 
-    def _with_status(self, status: JobStatus) -> tuple[Job, ...]:
-        found = (job for job in self._jobs.values() if job.status is status)
-        return tuple(sorted(found, key=lambda job: job.sequence))
-
     def _held(self, claim: Claim) -> Job:
-        job = self._jobs.get(claim.job_id)
+        job = self._table.get(claim.job_id)
         if job is None and self.backlog.may_hold(claim.job_id):
             raise ClaimLostError(claim.job_id, "it is not in progress; it waits, or is finished")
         if job is None:
@@ -482,44 +467,25 @@ class QueueState:
         if self.size - on_the_way > self.settings.queue_bytes_max:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
-                f" {self._in_progress} jobs in progress and {self._dead} dead ones. New work is refused"
-                " until some is finished."
+                f" {self._table.in_progress} jobs in progress and {self._table.dead} dead ones."
+                " New work is refused until some is finished."
             )
 
     def _put(self, job: Job) -> None:
-        self._set(job.id, self._jobs.get(job.id), job)
-
-    def _set(self, job_id: str, previous: Job | None, job: Job | None) -> None:
-        # The one place where jobs change, so that counts, heaps and undo log stay in step.
-        self._undo.append((job_id, previous))
+        self._table.put(job)
         self.changes += 1
-        if previous is not None:
-            self.touched[job_id] = previous.sequence
-            self._count(previous, -1)
-        if job is None:
-            self._jobs.pop(job_id, None)
-            return
-        self._jobs[job_id] = job
-        self.touched[job_id] = job.sequence
-        self._count(job, 1)
-        if job.status is JobStatus.QUEUED:
-            self._ready.push(job)
 
-    def _count(self, job: Job, step: int) -> None:
-        if job.status is JobStatus.QUEUED:
-            self._ready.change_count(job, step)
-        elif job.status is JobStatus.IN_PROGRESS:
-            self._in_progress += step
-        else:
-            self._dead += step
+    def _remove(self, job: Job) -> None:
+        self._table.remove(job)
+        self.changes += 1
 
     @property
     def _entrypoints(self) -> int:
-        return max(1, len(self._ready.entrypoints | set(self.backlog.entrypoints)))
+        return max(1, len(self._table.ready.entrypoints | set(self.backlog.entrypoints)))
 
     def _next_ready(self, entrypoint: str | None) -> Job | None:
         while True:
-            job = self._ready.first(entrypoint)
+            job = self._table.ready.first(entrypoint)
             segment = self.backlog.first(entrypoint)
             if segment is None or (job is not None and key_of(job) < segment.first):
                 return job

@@ -10,7 +10,7 @@ import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bucketq import commit, group, ledger, operation, ready, segment, side_objects, state, upkeep
+from bucketq import commit, group, ledger, operation, ready, segment, side_objects, state, table, upkeep
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ MUTANTS = [
     ),
     Mutant(
         "leave what a refused transaction did before it was refused",
-        state.QueueState,
-        "apply",
+        table.JobTable,
+        "roll_back",
         "for job_id, job in reversed(undo):",
         "for job_id, job in ():",
     ),

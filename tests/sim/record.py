@@ -92,9 +92,7 @@ class Version:
             if job.payload_object is not None:
                 needs.add(job.payload_object)
                 jobs[number] = replace(job, payload=objects[job.payload_object])
-        lines = [entry.line for entry in written.ledger.finished]
-        lines += [line for batch in written.ledger.sealed.values() for line in batch]
-        needs |= {payload for payload, _ in kept_payloads(lines)}
+        needs |= {payload for payload, _ in kept_payloads(written.ledger.lines())}
         state = QueueState(
             jobs,
             version=written.version,

@@ -15,7 +15,7 @@ FLOORS = [
     {"jobline", "ledger"},
     {"segment", "archived_job"},
     {"backlog", "ready"},
-    {"shelf"},
+    {"shelf", "table"},
     {"state"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
@@ -30,7 +30,19 @@ FLOORS = [
 ]
 PURE = [
     *("errors", "object_name", "archive_name", "job", "jobline", "ledger", "segment", "archived_job"),
-    *("backlog", "ready", "shelf", "state", "retry", "pace", "settings", "codec", "operation", "stale"),
+    *(
+        "backlog",
+        "ready",
+        "shelf",
+        "table",
+        "state",
+        "retry",
+        "pace",
+        "settings",
+        "codec",
+        "operation",
+        "stale",
+    ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
 

@@ -157,7 +157,7 @@ def test_ready_jobs_are_found_after_many_claims_through_the_other_index():
     state.enqueue(new("last", "x", priority=-1))
     assert state.waiting("x") + state.waiting("y") == state.waiting() == state.stats.queued
     assert state.dequeue("x", "t", NOW).id == "last"
-    assert all(len(heap) <= 2 * state.waiting() + 100 for heap in state._ready._heaps.values())
+    assert all(len(heap) <= 2 * state.waiting() + 100 for heap in state._table.ready._heaps.values())
 
 
 def test_a_commit_is_recognised_until_many_others_have_written():

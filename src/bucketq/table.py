@@ -1,0 +1,80 @@
+"""JobTable: the jobs that stand in queue.json itself, counted, in line, and with an undo log."""
+
+from collections.abc import Iterable, Iterator
+
+from bucketq.job import Job, JobStatus
+from bucketq.ready import ReadyLine
+from bucketq.segment import key_of
+
+
+class JobTable:
+    """Jobs by id. `touched` collects the ids of jobs that changed, with their sequence."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = {job.id: job for job in jobs}
+        self.ready = ReadyLine(self._jobs)
+        self.in_progress = self.dead = 0
+        self.touched: dict[str, int] = {}
+        self._undo: list[tuple[str, Job | None]] = []
+        for job in self._jobs.values():
+            self._count(job, 1)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def get(self, job_id: str) -> Job | None:
+        """The job with this id, or None."""
+        return self._jobs.get(job_id)
+
+    def queued(self, entrypoint: str | None) -> tuple[Job, ...]:
+        """The waiting jobs, in the order of their turns."""
+        waiting = (
+            job for job in self if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
+        )
+        return tuple(sorted(waiting, key=key_of))
+
+    def with_status(self, *statuses: JobStatus) -> tuple[Job, ...]:
+        """The jobs of these statuses, in the order of enqueueing."""
+        found = (job for job in self if job.status in statuses)
+        return tuple(sorted(found, key=lambda job: job.sequence))
+
+    def put(self, job: Job) -> None:
+        """Add a job, or replace it by how it stands now."""
+        self._set(job.id, self._jobs.get(job.id), job)
+
+    def remove(self, job: Job) -> None:
+        """Take a job out."""
+        self._set(job.id, job, None)
+
+    def begin(self) -> None:
+        """From here on `roll_back` undoes."""
+        self._undo.clear()
+
+    def roll_back(self) -> None:
+        """Make it as it was when it was begun."""
+        undo, self._undo = self._undo, []
+        for job_id, job in reversed(undo):
+            self._set(job_id, self._jobs.get(job_id), job)
+
+    def _set(self, job_id: str, previous: Job | None, job: Job | None) -> None:
+        # The one place where jobs change, so that counts, heaps and undo log stay in step.
+        self._undo.append((job_id, previous))
+        if previous is not None:
+            self.touched[job_id] = previous.sequence
+            self._count(previous, -1)
+        if job is None:
+            self._jobs.pop(job_id, None)
+            return
+        self._jobs[job_id] = job
+        self.touched[job_id] = job.sequence
+        self._count(job, 1)
+        if job.status is JobStatus.QUEUED:
+            self.ready.push(job)
+
+    def _count(self, job: Job, step: int) -> None:
+        if job.status is JobStatus.QUEUED:
+            self.ready.change_count(job, step)
+        elif job.status is JobStatus.IN_PROGRESS:
+            self.in_progress += step
+        else:
+            self.dead += step
