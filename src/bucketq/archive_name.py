@@ -32,6 +32,11 @@ class ArchiveName(NamedTuple):
         versions = f"{self.first:012}" if self.first == self.last else f"{self.first:012}-{self.last:012}"
         return f"{ARCHIVE}{self.hour}/{versions}.json"
 
+    @property
+    def day(self) -> str:
+        """The UTC day of the hour."""
+        return self.hour[:10]
+
     @classmethod
     def parse(cls, name: str) -> "ArchiveName | None":
         """The parts of a name, or None if it is no archive object's.

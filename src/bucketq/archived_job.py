@@ -89,6 +89,7 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
+_KEPT = b'"payload_object":"archive/'
 _COMPLETED = FinishedStatus.COMPLETED
 _decode_line = msgspec.json.Decoder(_ReadLine).decode
 _encode = msgspec.json.Encoder().encode
@@ -101,7 +102,6 @@ def encode_archived(
     finished_at: datetime,
     error: str | None = None,
     result: bytes = b"",
-    *,
     keeps_payload: bool = False,
 ) -> bytes:
     """The line of a job that is finished while it is still claimed; `result` is JSON already.
@@ -135,19 +135,20 @@ def encode_archived(
             payload_object=payload_object,
             payload_size=job.payload_size,
         )
-    line = _encode(archived)[:-1]
-    if is_json:
-        line += b',"json":' + job.payload
-    if result:
-        line += b',"result":' + result
-    return line + b"}"
+    json_payload = b',"json":' + job.payload if is_json else b""
+    result = result and b',"result":' + result
+    return b"%b%b%b}" % (_encode(archived)[:-1], json_payload, result)
 
 
 def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     """The large payloads that the archive keeps for these jobs: the object, and the name of its copy."""
     kept = []
+    lines = list(lines)
+    # Mostly there is none: one look at all of them is quicker than one at each.
+    if _KEPT not in b"".join(lines):
+        return []
     for line in lines:
-        if b'"payload_object":"archive/' in line:
+        if _KEPT in line:
             copy = decode_archived(line).payload_object or ""
             # The same text may stand in somebody's payload, or result.
             if copy.startswith(ARCHIVE):
@@ -158,12 +159,16 @@ def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
 def decode_archived(line: bytes) -> ArchivedJob:
     """The job of a line. Raises CorruptStateError.
 
-    Fields that a newer bucketq added are passed over.
+    Fields that a newer bucketq added are passed over, but not a newer format.
     """
     try:
         read = _decode_line(line)
     except UNREADABLE as error:
         raise CorruptStateError(f"no archived job: {error}") from error
+    if read.v > FORMAT:
+        raise CorruptStateError(
+            f"it has format {read.v}, this bucketq knows {FORMAT}: upgrade bucketq to read it"
+        )
     completed = read.status is FinishedStatus.COMPLETED
     is_stale = not completed and read.error == STALE
     outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED

@@ -213,7 +213,7 @@ class Committer:
         """Write the state: True once it has landed, False if another commit came first."""
         assert self.state is not None
         assert self._encoder is not None
-        if self.state.is_seal_due():
+        if self.state.is_seal_due(self._clock.now()):
             self.state.seal()
         self.state.stamp(self._writer, self._number)
         if not self.state.is_conserved():

@@ -11,12 +11,13 @@ takes the next one.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+
+import msgspec
 
 from bucketq.archive_name import ArchiveName, hour_of
 
 
-class FinishedLine(NamedTuple):
+class FinishedLine(msgspec.Struct, frozen=True, gc=False):
     """A finished job as its line in the archive, and when it finished."""
 
     finished_at: datetime
@@ -68,8 +69,8 @@ class Ledger:
         if not self.finished:
             return False
         hours: dict[str, list[bytes]] = {}
-        for finished_at, line in self.finished:
-            hours.setdefault(hour_of(finished_at), []).append(line)
+        for entry in self.finished:
+            hours.setdefault(hour_of(entry.finished_at), []).append(entry.line)
         sealed = dict(self.sealed)
         for hour, lines in hours.items():
             name = str(ArchiveName(hour, version, version))

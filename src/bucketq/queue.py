@@ -172,8 +172,9 @@ class Queue(ABC):
             await self._wait_ready(entrypoint, remaining_s)
 
     async def ack(self, job: Job | str, result: Any = None) -> None:
-        """The job is done: it leaves the queue. `result`, if any, is JSON and goes to the archive.
+        """The job is done: it leaves the queue. `result`, if any, goes to the archive.
 
+        It is stored as JSON: dataclasses become objects, bytes base64 text, and NaN null.
         Raises ClaimLostError if the job was given to another worker meanwhile, and
         JobNotFoundError if it is not in the queue any more.
         """

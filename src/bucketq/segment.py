@@ -59,6 +59,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """False if the job is certainly not in it."""
         return self.ids[0] <= job_id[:_ID_PREFIX] <= self.ids[1]
 
+    def still_holds(self, key: Key) -> bool:
+        """Whether the job at this place, which was in it once, is still in it."""
+        return self.first <= key and key[1] not in self.holes
+
     def moved(self, base: int) -> "Segment":
         """The same segment at its place in line, for lines that count from 1."""
         return replace(

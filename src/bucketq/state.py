@@ -338,11 +338,12 @@ class QueueState:
         if self.ledger.seal(self.version + 1):
             self.changes += 1
 
-    def is_seal_due(self) -> bool:
-        """Whether enough jobs are finished for a batch."""
+    def is_seal_due(self, now: datetime) -> bool:
+        """Whether enough jobs are finished for a batch, or one has waited long enough for it."""
         return (
             len(self.ledger.finished) >= self.settings.archive_jobs_max
             or self.ledger.finished_size >= self.settings.archive_bytes_max
+            or self.ledger.is_older_than(now - timedelta(seconds=self.settings.archive_after_s))
         )
 
     def drop_archived(self, name: str) -> None:
@@ -440,10 +441,9 @@ class QueueState:
     ) -> None:
         if self.archives:
             claimed_at = _claimed_at(job)
-            finished_at = max(now, claimed_at)
-            keeps_payload = self._keeps_payloads
+            finished_at = now if now > claimed_at else claimed_at
             line = encode_archived(
-                job, status, claimed_at, finished_at, error, result, keeps_payload=keeps_payload
+                job, status, claimed_at, finished_at, error, result, self.settings.archive_payloads
             )
             self.ledger.add(finished_at, line)
             self.size += len(line)

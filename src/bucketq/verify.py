@@ -7,16 +7,17 @@ of one version of the queue, while it may go on working.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bucketq.archive import Archive, Damage, Wanted
-from bucketq.archive_name import ARCHIVE
+from bucketq.archive_name import ARCHIVE, ArchiveName
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.job import JobStatus
 from bucketq.mint import Mint
 from bucketq.object_name import PAYLOADS
-from bucketq.segment import SegmentLines
+from bucketq.segment import Key, SegmentLines, key_of
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
@@ -52,6 +53,24 @@ async def verify(storage: Bucket, on_progress: Progress | None = None) -> Verdic
     return await _Walk(storage, on_progress or (lambda what, done, total: None)).walk()
 
 
+class _Reference(NamedTuple):
+    """A large payload that a job refers to: how long it is, whose, and where that job is."""
+
+    size: int
+    job_id: str
+    where: str
+    # The job's place in line, if it is in a segment.
+    key: Key | None = None
+
+
+class _Doubt(NamedTuple):
+    """What is wrong with an object, if it is still needed when all is walked."""
+
+    name: str
+    problem: str
+    reference: _Reference | None = None
+
+
 class _Walk:
     def __init__(self, storage: Bucket, on_progress: Progress) -> None:
         self._verdict = Verdict()
@@ -60,10 +79,8 @@ class _Walk:
         self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
         self._storage = storage
         self._seen: dict[str, str] = {}
-        # Payload objects by name: how long each is, where it is referred to, and by which job.
-        self._payloads: dict[str, tuple[int, str, str]] = {}
-        # What is wrong with an object that the queue refers to, if it still does when all is walked.
-        self._doubts: list[tuple[str, str]] = []
+        self._payloads: dict[str, _Reference] = {}
+        self._doubts: list[_Doubt] = []
 
     async def walk(self) -> Verdict:
         try:
@@ -78,12 +95,12 @@ class _Walk:
         for job in state.jobs:
             self._see(job.id, "queue.json")
             if job.payload_object is not None:
-                self._payloads[job.payload_object] = job.payload_size, "queue.json", job.id
+                self._payloads[job.payload_object] = _Reference(job.payload_size, job.id, "queue.json")
         await self._walk_segments(state)
         await self._look_for_payloads(PAYLOADS)
         dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
         days: Counter[str] = Counter()
-        copies: dict[str, tuple[int, str, str]] = {}
+        copies: dict[str, _Reference] = {}
         total = len(names)
         number = 0
         async for hour, jobs in self._archive.read(names, state.ledger):
@@ -99,11 +116,13 @@ class _Walk:
                 else:
                     self._see(archived.id, where)
                 if (archived.payload_object or "").startswith(ARCHIVE):
-                    copies[archived.payload_object or ""] = archived.payload_size, where, archived.id
+                    copy = _Reference(archived.payload_size, archived.id, where)
+                    copies[archived.payload_object or ""] = copy
         for hour in {name.split("/")[1] for name in copies}:
             self._payloads = {name: found for name, found in copies.items() if f"/{hour}/" in name}
             await self._look_for_payloads(f"{ARCHIVE}{hour}/payloads/")
         self._compare(state, days)
+        await self._look_for_strangers(state)
         await self._settle_doubts()
         return self._verdict
 
@@ -116,37 +135,58 @@ class _Walk:
             try:
                 jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
             except (CorruptStateError, ObjectNotFoundError) as error:
-                self._doubts.append((segment.name, f"{segment.name}: {error}"))
+                self._doubts.append(_Doubt(segment.name, f"{segment.name}: {error}"))
                 continue
             if len(jobs) != segment.count:
                 self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
             for job in jobs:
                 self._see(job.id, segment.name)
                 if job.payload_object is not None:
-                    self._payloads[job.payload_object] = job.payload_size, segment.name, job.id
+                    reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
+                    self._payloads[job.payload_object] = reference
 
     async def _look_for_payloads(self, prefix: str) -> None:
         if not self._payloads:
             return
         there = {info.name: info.size_bytes for info in await self._objects.list(prefix)}
         self._verdict.payloads += len(self._payloads)
-        for name, (size, owner, job_id) in self._payloads.items():
-            if there.get(name) != size:
-                found = f"has {there[name]} bytes, not {size}" if name in there else "is missing"
-                about = name if owner == "queue.json" or prefix != PAYLOADS else owner
-                self._doubts.append((about, f"{name}, the payload of job {job_id} in {owner}, {found}"))
+        for name, reference in self._payloads.items():
+            if there.get(name) != reference.size:
+                found = f"has {there[name]} bytes, not {reference.size}" if name in there else "is missing"
+                problem = f"{name}, the payload of job {reference.job_id} in {reference.where}, {found}"
+                self._doubts.append(_Doubt(name, problem, reference))
+
+    async def _look_for_strangers(self, state: QueueState) -> None:
+        counted = {*state.ledger.archived, *state.ledger.expired}
+        strangers = Counter[str]()
+        for info in await self._objects.list(ARCHIVE):
+            name = ArchiveName.parse(info.name)
+            if name is None or name.last > state.version or info.name in state.ledger.sealed:
+                continue
+            if name.day not in counted:
+                strangers[name.day] += 1
+        for day, count in strangers.items():
+            self._verdict.notes.append(
+                f"objects of {day} in the archive, though queue.json counts no job of that day: {count}"
+            )
 
     async def _settle_doubts(self) -> None:
         # The queue goes on: what it needed at first may have been used up since, as it should.
         content, etag = await self._storage.read()
         try:
-            needed_now = decode(content).object_names() if etag else set()
+            state = decode(content) if etag else QueueState()
         except CorruptStateError as error:
             self._problem(f"queue.json was damaged meanwhile: {error}")
             return
-        for name, doubt in self._doubts:
-            if name in needed_now or name.startswith(ARCHIVE):
-                self._problem(doubt)
+        needed = state.object_names()
+        segments = {segment.name: segment for segment in state.backlog}
+        for doubt in self._doubts:
+            still_there = doubt.name in needed or doubt.name.startswith(ARCHIVE)
+            if doubt.reference is not None and doubt.reference.key is not None:
+                segment = segments.get(doubt.reference.where)
+                still_there |= segment is not None and segment.still_holds(doubt.reference.key)
+            if still_there:
+                self._problem(doubt.problem)
 
     def _compare(self, state: QueueState, days: Counter[str]) -> None:
         ledger = state.ledger

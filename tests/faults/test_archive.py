@@ -313,6 +313,21 @@ def test_processes_that_live_for_one_call_only_keep_queue_json_small():
     run(main())
 
 
+def test_processes_that_live_for_one_call_only_archive_what_has_waited_long_enough():
+    async def main():
+        storage = FaultyStorage()
+        q = DirectQueue(storage, Settings(archive_after_s=600), clock=VirtualClock())
+        await finish_one(q)
+        await asyncio.sleep(500)
+        await finish_one(q)
+        assert objects_of(storage) == {}
+        await asyncio.sleep(101)
+        await q.enqueue("mail")
+        assert [len(lines) for lines in objects_of(storage).values()] == [2]
+
+    run(main())
+
+
 def test_processes_that_live_for_one_job_only_see_to_what_a_crash_left():
     async def main():
         storage = FaultyStorage()

@@ -275,6 +275,7 @@ DAMAGES = {
     "cut": (lambda c: c[:-20], [(3, "ends too soon"), (3, "no archived job")], 5),
     "empty": (lambda c: b"", [(1, "no JSON array")], 4),
     "not JSON": (lambda c: b"<html>not found</html>", [(1, "no JSON array")], 4),
+    "of a newer format": (lambda c: c.replace(b'"v":1', b'"v":2', 1), [(2, "upgrade bucketq")], 5),
     "not UTF-8": (lambda c: c.replace(b"mail", b"m\xffil", 1), [(2, "no archived job")], 5),
 }
 

@@ -318,6 +318,17 @@ def test_objects_of_others_are_no_problem():
     run(main())
 
 
+def test_objects_of_a_day_that_is_not_counted_are_a_note():
+    async def main():
+        storage = await full_queue()
+        storage.beside["archive/2025-12-30T00/000000000003.json"] = b"[\n{}\n]\n", START
+        verdict = await verify(storage)
+        assert verdict.is_sound
+        assert [note for note in verdict.notes if "2025-12-30" in note and note.endswith(": 1")]
+
+    run(main())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_queue_that_goes_on_meanwhile_is_found_sound(seed):
     async def main():

@@ -27,6 +27,7 @@ FLOORS = [
     {"embedded"},
     {"url"},
     {"demo", "testing", "cli"},
+    {"__main__"},
 ]
 PURE = [
     *("errors", "object_name", "archive_name", "job", "jobline", "ledger", "segment", "archived_job"),
@@ -72,7 +73,7 @@ def test_imports_go_one_way():
     for room, path in rooms():
         for name in imports_of(path):
             if name == "bucketq":
-                assert floor_of(room) == len(FLOORS) - 1, f"{path.name} imports the public face"
+                assert floor_of(room) >= floor_of("cli"), f"{path.name} imports the public face"
             elif name.startswith("bucketq."):
                 below = name.split(".")[1]
                 assert below == room or floor_of(below) < floor_of(room), f"{path.name} imports {name}"

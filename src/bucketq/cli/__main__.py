@@ -53,7 +53,8 @@ def _told(verdict: Verdict) -> str:
     ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"problem: {problem}" for problem in verdict.problems]
-    lines.append("sound" if verdict.is_sound else f"{len(verdict.problems)} problems")
+    count = len(verdict.problems)
+    lines.append("sound" if not count else f"{count} problem{'s' if count > 1 else ''}")
     return "\n".join(lines)
 
 

@@ -14,7 +14,8 @@ def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: None
         return
     # On stderr, so that a report in a pipe holds the report only.
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
 
         def tell(what: str, done: int, total: int) -> None:
