@@ -54,7 +54,7 @@ soak: $(DEV) $(SERVERS) ## Kill real processes at work, on a file and on Seaweed
 	@$(PY) tests/sim/soak.py $(ARGS)
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
-	$(COMPILE) pyproject.toml requirements.in --extra cli --output-file requirements.lock
+	$(COMPILE) pyproject.toml requirements.in --extra cli --extra broker --output-file requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
 	cd tests/tools && npm install --package-lock-only
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, hour_began, hour_ended, needed
-from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived
+from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived, original_of
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
@@ -128,7 +128,14 @@ class Archive:
         """
         if job.payload_object is None:
             return job.payload
-        return await self._objects.read_payload(job.payload_object, job.payload_size)
+        try:
+            return await self._objects.read_payload(job.payload_object, job.payload_size)
+        except ObjectNotFoundError:
+            # Until the archive has the job, its copy is not made.
+            original = original_of(job.payload_object)
+            if original == job.payload_object:
+                raise
+            return await self._objects.read_payload(original, job.payload_size)
 
     async def _batches(self, wanted: "Wanted") -> AsyncIterator[list[ArchivedJob]]:
         names, state = await self.plan(wanted)

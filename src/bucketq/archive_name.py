@@ -32,11 +32,6 @@ class ArchiveName(NamedTuple):
         versions = f"{self.first:012}" if self.first == self.last else f"{self.first:012}-{self.last:012}"
         return f"{ARCHIVE}{self.hour}/{versions}.json"
 
-    @property
-    def day(self) -> str:
-        """The UTC day of the hour."""
-        return self.hour[:10]
-
     @classmethod
     def parse(cls, name: str) -> "ArchiveName | None":
         """The parts of a name, or None if it is no archive object's.
@@ -63,6 +58,15 @@ def version_of_batch(name: str) -> int | None:
     """The version that sealed the batch of this name."""
     parsed = ArchiveName.parse(name)
     return parsed and parsed.first
+
+
+def day_of(name: str) -> str:
+    """The UTC day of anything in the archive.
+
+    >>> day_of("archive/2026-02-15T10/payloads/1")
+    '2026-02-15'
+    """
+    return name.removeprefix(ARCHIVE)[:10]
 
 
 def hour_of(moment: datetime) -> str:

@@ -8,7 +8,8 @@ true because all of them are in the archive by then: no batch as old is still se
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
-from bucketq.archive_name import ARCHIVE, ArchiveName, hour_ended, needed
+from bucketq.archive_name import ARCHIVE, ArchiveName, day_of, hour_ended, needed
+from bucketq.ledger import batch_content
 from bucketq.operation import Expire, ForgetExpired, LedgerView, ReadLedger, Submit
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
@@ -67,10 +68,18 @@ async def expire(objects: SideObjects, submit: Submit, settings: Settings, now: 
         if old:
             await submit(Expire(old))
             ledger = await submit(ReadLedger())
+        await _remove_strays(objects, ledger, oldest.isoformat())
     for day in ledger.expired:
         await objects.delete([info.name for info in await objects.list(f"{ARCHIVE}{day}")])
     if ledger.expired:
         await submit(ForgetExpired(ledger.expired))
+
+
+async def _remove_strays(objects: SideObjects, ledger: LedgerView, oldest: str) -> None:
+    # Somebody who was compacting a day, or late with a batch, may write it after it was removed.
+    kept = {*ledger.days, *map(day_of, ledger.sealed)}
+    names = [info.name for info in await objects.list(ARCHIVE)]
+    await objects.delete([name for name in names if day_of(name) < oldest and day_of(name) not in kept])
 
 
 def _past(days: Iterable[str], now: datetime) -> list[str]:
@@ -116,5 +125,5 @@ async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
 async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, bytes]]) -> None:
     if len(parts) > 1:
         first, last = parts[0][0], parts[-1][0]
-        whole = b"[\n" + b",\n".join(lines for _, lines in parts) + b"\n]\n"
+        whole = batch_content(tuple(lines for _, lines in parts))
         await objects.create(str(ArchiveName(first.hour, first.first, last.last)), whole)

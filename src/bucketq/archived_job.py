@@ -152,8 +152,17 @@ def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
             copy = decode_archived(line).payload_object or ""
             # The same text may stand in somebody's payload, or result.
             if copy.startswith(ARCHIVE):
-                kept.append(("/".join(copy.split("/")[2:]), copy))
+                kept.append((original_of(copy), copy))
     return kept
+
+
+def original_of(payload_object: str) -> str:
+    """The payload that the archive's copy was made of; any other is its own.
+
+    >>> original_of("archive/2026-02-15T10/payloads/000000000008-00000000000000aa")
+    'payloads/000000000008-00000000000000aa'
+    """
+    return "/".join(payload_object.split("/")[2:]) if payload_object.startswith(ARCHIVE) else payload_object
 
 
 def decode_archived(line: bytes) -> ArchivedJob:

@@ -1,6 +1,6 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":3,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"format":4,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
     {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,3],"last":[0,5002],…}
     ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
@@ -9,8 +9,9 @@
 
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
-day. Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened
-as they are.
+day; and before that which broker leads, and how far the batches of its clients have got.
+Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
+they are.
 """
 
 from collections.abc import Iterable
@@ -22,14 +23,16 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
+from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.segment import Segment
+from bucketq.sessions import SessionMark, Sessions
 from bucketq.state import Mark, QueueState
 
-FORMAT = 3
+FORMAT = 4
 
 _JOBS_PER_BLOCK = 64
 
@@ -47,9 +50,13 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     writers: dict[str, Mark] = {}
     forgotten_version: Count = 0
     collected_version: Count = 0
+    epoch: Count = 0
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    leader: Leader | None = None
+    sessions: dict[str, SessionMark] = {}
+    forgotten_sessions: Count = 0
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -103,18 +110,38 @@ class StateEncoder:
             writers=state.writers,
             forgotten_version=state.forgotten_version,
             collected_version=state.collected_version,
+            epoch=state.epoch,
         )
         if state.backlog is not self._backlog:
             self._backlog = state.backlog
             lines = b",\n".join(map(_encode, state.backlog))
             self._manifest = b',"segments":[\n%b\n]' % lines if lines else b""
-        pieces = [_encode(header)[:-1], *self._on_the_way(), self._manifest, b',"jobs":[\n']
+        pieces = [
+            _encode(header)[:-1],
+            *self._of_brokers(),
+            *self._on_the_way(),
+            self._manifest,
+            b',"jobs":[\n',
+        ]
         for block in self._joined.values():
             pieces += (block, b",\n")
         if self._joined:
             pieces.pop()
         pieces.append(b"\n]}\n")
         state.size = sum(map(len, pieces))
+        return pieces
+
+    def _of_brokers(self) -> list[bytes]:
+        """The pieces for who leads, and for the brokers' clients."""
+        state = self._state
+        pieces = []
+        if state.leader is not None:
+            pieces.append(b',"leader":' + _encode(state.leader))
+        sessions = state.sessions
+        if sessions.forgotten_version:
+            pieces.append(b',"forgotten_sessions":%d' % sessions.forgotten_version)
+        if sessions.marks:
+            pieces.append(b',"sessions":' + _encode(sessions.marks))
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -214,6 +241,9 @@ def _from_document(document: _Document, name: str) -> QueueState:
         collected_version=document.collected_version,
         backlog=Backlog(document.segments),
         ledger=_ledger(document, name),
+        epoch=document.epoch,
+        leader=document.leader,
+        sessions=Sessions(document.sessions, document.forgotten_sessions),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

@@ -14,6 +14,8 @@
     ├── CorruptStateError         the queue object is not a readable queue
     │   └── NewerFormatError      it was written by a newer bucketq
     ├── QueueFullError            queue.json is at its size limit; finish some work first
+    ├── NotLeaderError            this broker does not lead; `.address` says who does
+    ├── SessionForgottenError     a client was away for so long that its last batch is unknown
     ├── PayloadError              the payload is not JSON, or too large
     ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
@@ -96,6 +98,28 @@ class NewerFormatError(CorruptStateError):
 
 class QueueFullError(BucketQError):
     """queue.json is at its size limit: new work is refused, running work can finish."""
+
+
+class NotLeaderError(BucketQError):
+    """The broker that was asked does not lead; `address` is the leader's, if one is known."""
+
+    def __init__(self, address: str = "") -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return f"another broker leads: {self.address}" if self.address else "no broker leads at the moment"
+
+
+class SessionForgottenError(BucketQError):
+    """Whether a client's batch was applied is not known any more; `version` is the queue's now."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+    def __str__(self) -> str:
+        return "the client was away for so long that nobody knows whether its last batch was applied"
 
 
 class PayloadError(BucketQError):

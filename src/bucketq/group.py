@@ -110,6 +110,10 @@ class GroupCommit:
             self._unpark()
         await asyncio.shield(self._task)
 
+    def abandon(self) -> None:
+        """Stop at once; whoever waits is cancelled."""
+        self._task.cancel()
+
     def _write_riders(self) -> None:
         if self._departure is not None:
             self._departure.cancel()

@@ -14,7 +14,7 @@ from itertools import chain
 
 import msgspec
 
-from bucketq.archive_name import ArchiveName, hour_of
+from bucketq.archive_name import ArchiveName, day_of, hour_of
 
 
 class FinishedLine(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +42,7 @@ class Ledger:
         self.expired = dict(expired or {})
         self.expired_total = expired_total
         self.finished_size = sum(len(entry.line) for entry in self.finished)
+        self._oldest = self._oldest_finished()
         self._sealed_size = sum(sum(map(len, lines)) for lines in self.sealed.values())
 
     @property
@@ -58,11 +59,15 @@ class Ledger:
         """Take in a job that is finished."""
         self.finished.append(FinishedLine(finished_at, line))
         self.finished_size += len(line)
+        if self._oldest is None or finished_at < self._oldest:
+            self._oldest = finished_at
 
     def cut(self, count: int) -> None:
         """Take back what was added beyond a number of finished jobs."""
-        while len(self.finished) > count:
-            self.finished_size -= len(self.finished.pop().line)
+        if len(self.finished) > count:
+            while len(self.finished) > count:
+                self.finished_size -= len(self.finished.pop().line)
+            self._oldest = self._oldest_finished()
 
     def seal(self, version: int) -> bool:
         """Fix what is finished as batches, one for each hour, of this version. False if there is nothing."""
@@ -78,19 +83,19 @@ class Ledger:
             sealed[name] = (*sealed.get(name, ()), *lines)
         self.sealed = sealed
         self._sealed_size += self.finished_size
-        self.finished, self.finished_size = [], 0
+        self.finished, self.finished_size, self._oldest = [], 0, None
         return True
 
     def is_older_than(self, moment: datetime) -> bool:
         """Whether a job has been waiting for a batch since before a time."""
-        return bool(self.finished) and self.finished[0].finished_at <= moment
+        return self._oldest is not None and self._oldest <= moment
 
     def drop(self, name: str) -> bool:
         """Let go of a batch whose object is there, and count its jobs. False if that was done before."""
         if name not in self.sealed:
             return False
         self._sealed_size -= sum(map(len, self.sealed[name]))
-        day = name.split("/")[1][:10]
+        day = day_of(name)
         self.archived = {**self.archived, day: self.archived.get(day, 0) + len(self.sealed[name])}
         self.sealed = {other: lines for other, lines in self.sealed.items() if other != name}
         return True
@@ -111,6 +116,9 @@ class Ledger:
             return False
         self.expired = {other: count for other, count in self.expired.items() if other != day}
         return True
+
+    def _oldest_finished(self) -> datetime | None:
+        return min((entry.finished_at for entry in self.finished), default=None)
 
 
 def batch_content(lines: tuple[bytes, ...]) -> bytes:

@@ -12,9 +12,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bucketq.backlog import SegmentNeededError
-from bucketq.errors import JobNotFoundError, QueueFullError
+from bucketq.election import Leader, Result
+from bucketq.errors import (
+    BucketQError,
+    JobNotFoundError,
+    OutcomeUnknownError,
+    QueueFullError,
+    SessionForgottenError,
+)
 from bucketq.job import Claim, Job
+from bucketq.refusal import Refusal
 from bucketq.segment import Segment
+from bucketq.sessions import SessionMark
 from bucketq.state import QueueState, Stats
 
 
@@ -276,6 +285,132 @@ class Transact(msgspec.Struct, frozen=True, gc=False):
             operation(state)
 
 
+class Elect(msgspec.Struct, frozen=True, gc=False):
+    """Let a broker lead, if nobody does, or only one whose heart stands still."""
+
+    broker: str
+    address: str
+    stale: Leader | None
+    now: datetime
+
+    def __call__(self, state: QueueState) -> Result:
+        return state.elect(self.broker, self.address, self.stale, self.now)
+
+
+class Beat(msgspec.Struct, frozen=True, gc=False):
+    """Say that the leader lives; tell who leads."""
+
+    broker: str
+    now: datetime
+
+    def __call__(self, state: QueueState) -> Leader | None:
+        return state.beat(self.broker, self.now)
+
+
+class StepDown(msgspec.Struct, frozen=True, gc=False):
+    """Let nobody lead, if this broker did."""
+
+    broker: str
+
+    def __call__(self, state: QueueState) -> None:
+        state.step_down(self.broker)
+
+
+class Answers(NamedTuple):
+    """The version that answered a batch, and what each operation is answered, or refused with."""
+
+    version: int
+    answers: list[Any]
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """A client's numbered batch: each operation by itself, all in one commit, and only once.
+
+    `seen_version` is one that the client knew before it sent the batch for the first time.
+    """
+
+    session: str
+    number: int
+    seen_version: int
+    # None stands for one that was answered before it came here.
+    operations: "tuple[Operation | None, ...]"
+    now: datetime
+
+    def __call__(self, state: QueueState) -> Answers:
+        mark = state.sessions.get(self.session)
+        if mark is not None and mark.number >= self.number:
+            return Answers(state.version, self._told_again(state, mark))
+        if state.sessions.is_forgotten(self.session, self.seen_version):
+            raise SessionForgottenError(state.version)
+        before = state.changes
+        answers = [operation and _attempted(state, operation) for operation in self.operations]
+        if state.changes != before:
+            kept = {
+                str(number): kept
+                for number, answer in enumerate(answers)
+                if (kept := _to_keep(answer)) is not None
+            }
+            state.remember(self.session, self.number, kept, self.now)
+        return Answers(state.version, answers)
+
+    def _told_again(self, state: QueueState, mark: SessionMark) -> list[Any]:
+        if mark.number > self.number:
+            raise OutcomeUnknownError(f"batch {self.number} is older than the last one, {mark.number}")
+        return [
+            _from_kept(mark.answers[str(number)])
+            if str(number) in mark.answers
+            else operation and _told_by(state, operation)
+            for number, operation in enumerate(self.operations)
+        ]
+
+
+def _attempted(state: QueueState, operation: "Operation") -> Any:
+    try:
+        return state.attempt(operation)
+    except SegmentNeededError:
+        raise
+    except BucketQError as error:
+        return error
+
+
+def _to_keep(answer: Any) -> Any:
+    """What to note of an answer that the state will not tell later."""
+    if isinstance(answer, BucketQError):
+        return Refusal.of(answer)
+    if isinstance(answer, int):
+        return answer
+    if isinstance(answer, list) and any(isinstance(one, BucketQError) for one in answer):
+        return [Refusal.of(one) for one in answer]
+    return None
+
+
+def _from_kept(kept: Any) -> Any:
+    match kept:
+        case Refusal():
+            return kept.exception()
+        case [str(), *_]:
+            return msgspec.convert(kept, Refusal).exception()
+        case list():
+            return [_from_kept(one) for one in kept]
+    return kept
+
+
+def _told_by(state: QueueState, operation: "Operation") -> Any:
+    """The answer of an operation that was applied earlier, by how things stand now."""
+    match operation:
+        case Enqueue():
+            return [state.find(job.id) or job for job in operation.jobs]
+        case Dequeue():
+            return [job for job in state.in_progress_jobs() if job.token == operation.token]
+        case Nack():
+            return state.find(operation.claim.job_id)
+        case AckMany():
+            return []
+        case Refresh() | Count() | Find():
+            return operation(state)
+    return None
+
+
 Operation = (
     Refresh
     | Count
@@ -299,6 +434,10 @@ Operation = (
     | ReadLedger
     | Collect
     | Transact
+    | Elect
+    | Beat
+    | StepDown
+    | Batch
 )
 
 
@@ -313,6 +452,7 @@ def claims_of(operation: Operation) -> Iterator[Claim]:
             yield operation.claim
         case AckMany():
             yield from operation.claims
-        case Transact():
+        case Transact() | Batch():
             for part in operation.operations:
-                yield from claims_of(part)
+                if part is not None:
+                    yield from claims_of(part)

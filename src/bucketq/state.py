@@ -19,12 +19,13 @@ a segment which is not on the shelf raises SegmentNeededError and is to be tried
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads
 from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
+from bucketq.election import Election, Leader, Result
 from bucketq.errors import (
     ClaimLostError,
     ConfigurationError,
@@ -37,6 +38,7 @@ from bucketq.jobline import line_bytes
 from bucketq.ledger import Ledger
 from bucketq.object_name import version_of
 from bucketq.segment import Segment, key_of
+from bucketq.sessions import SessionMark, Sessions
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.table import JobTable
@@ -97,6 +99,9 @@ class QueueState:
         collected_version: int = 0,
         backlog: Backlog | None = None,
         ledger: Ledger | None = None,
+        epoch: int = 0,
+        leader: Leader | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -108,6 +113,10 @@ class QueueState:
         self.collected_version = collected_version
         self.backlog = backlog or Backlog()
         self.ledger = ledger or Ledger()
+        # The number of the last election, and who won it, while that broker leads.
+        self.epoch = epoch
+        self.leader = leader
+        self.sessions = sessions or Sessions()
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.
@@ -366,11 +375,51 @@ class QueueState:
         if self.ledger.forget(day):
             self.changes += 1
 
+    # Brokers and their clients
+
+    def elect(self, broker: str, address: str, stale: Leader | None, now: datetime) -> Result:
+        """Let a broker lead if nobody does, or only one whose heart stands still: `stale`."""
+        leader = self.leader
+        if leader is not None and leader.broker == broker:
+            return Result(Election.ALREADY_LEADER, leader)
+        if leader is not None and leader != stale:
+            return Result(Election.OTHER_LEADER, leader)
+        self.epoch += 1
+        self.leader = Leader(epoch=self.epoch, broker=broker, address=address, beat_at=now)
+        self.changes += 1
+        return Result(Election.ELECTED, self.leader)
+
+    def beat(self, broker: str, now: datetime) -> Leader | None:
+        """The leader lives. Who leads is told, should it be another one."""
+        if self.leader is not None and self.leader.broker == broker:
+            # It always grows, so that a beat shows on any clock.
+            beat_at = max(now, self.leader.beat_at + _TICK)
+            self.leader = replace(self.leader, beat_at=beat_at)
+            self.changes += 1
+        return self.leader
+
+    def step_down(self, broker: str) -> None:
+        """Nobody leads any more, if this broker did."""
+        if self.leader is not None and self.leader.broker == broker:
+            self.leader = None
+            self.changes += 1
+
+    def remember(self, session: str, number: int, answers: dict[str, Any], now: datetime) -> None:
+        """Note that a client's batch is applied, with the answers that could not be told later."""
+        mark = SessionMark(number, self.version + 1, int(now.timestamp()), answers)
+        self.sessions.remember(session, mark)
+        self.changes += 1
+
     # Operations, commits
 
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._table.begin()
+        return self.attempt(operation)
+
+    def attempt(self, operation: Callable[["QueueState"], T]) -> T:
+        """Run a part of an operation; if it raises, the state is as it was before that part."""
+        save_point = self._table.save_point()
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, dropped = self.backlog, len(self.dropped)
         finished = len(self.ledger.finished)
@@ -378,7 +427,7 @@ class QueueState:
         try:
             return operation(self)
         except BaseException:
-            self._table.roll_back()
+            self._table.roll_back(save_point)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog = backlog
             self.ledger.cut(finished)

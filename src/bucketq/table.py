@@ -47,14 +47,19 @@ class JobTable:
         self._set(job.id, job, None)
 
     def begin(self) -> None:
-        """From here on `roll_back` undoes."""
+        """From here on everything can be undone."""
         self._undo.clear()
 
-    def roll_back(self) -> None:
-        """Make it as it was when it was begun."""
-        undo, self._undo = self._undo, []
+    def save_point(self) -> int:
+        """Where `roll_back` can go back to."""
+        return len(self._undo)
+
+    def roll_back(self, save_point: int) -> None:
+        """Make it as it was at a save point."""
+        undo = self._undo[save_point:]
         for job_id, job in reversed(undo):
             self._set(job_id, self._jobs.get(job_id), job)
+        del self._undo[save_point:]
 
     def _set(self, job_id: str, previous: Job | None, job: Job | None) -> None:
         # The one place where jobs change, so that counts, heaps and undo log stay in step.

@@ -78,9 +78,11 @@ def result_json(result: Any) -> bytes:
         return b""
     try:
         content = msgspec.json.encode(result)
+        # A msgspec.Raw is encoded unseen.
+        msgspec.json.decode(content)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise PayloadError(f"the result is not JSON: {error}") from error
-    # A msgspec.Raw is encoded unseen, and what nests too deeply could not be read again.
+    # In the archive a job is a line, and what nests too deeply could not be read again.
     if not is_json_line(b"[%b]" % content):
         raise PayloadError("the result is not JSON in one line, or nests too deeply")
     if len(content) > _RESULT_MAX:

@@ -101,8 +101,8 @@ class Upkeep:
             self._start("delete", partial(self._delete_dropped, self._objects))
         if self._is_closing or (state := self._committer.state) is None:
             return
-        if self._batches_due(state):
-            self._start("archive", partial(self._archive, self._objects))
+        if batches := self._batches_due():
+            self._start("archive", partial(self._archive, self._objects, batches))
         if self._is_overflowing(state, tolerance=1 if self._stays_open else _BRIEF_TOLERANCE):
             self._start("spill", partial(self._spill, self._objects))
         self._futile_segments = min(self._futile_segments, len(state.backlog))
@@ -170,8 +170,12 @@ class Upkeep:
         jobs_max, bytes_max = max(jobs_max, self._futile_jobs), max(bytes_max, self._futile_bytes)
         return state.waiting_in_file() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
 
-    def _batches_due(self, state: QueueState) -> dict[str, tuple[bytes, ...]]:
+    def _batches_due(self) -> dict[str, tuple[bytes, ...]]:
         """Batches to be created: our own, those found at first, others that nobody sees to for a while."""
+        state = self._committer.state
+        if state is None or self._committer.is_busy:
+            # What a commit under way has sealed may never land; after it, this is asked again.
+            return {}
         now_s = self._clock.monotonic_s()
         later_s = now_s if self._batch_due_s is None else now_s + _SEE_TO_OTHERS_AFTER_S
         known = self._batch_due_s or {}
@@ -185,8 +189,8 @@ class Upkeep:
             if self._batch_due_s[name] <= now_s and name not in self._committer.archived
         }
 
-    async def _archive(self, objects: SideObjects) -> None:
-        while (state := self._committer.state) is not None and (batches := self._batches_due(state)):
+    async def _archive(self, objects: SideObjects, batches: dict[str, tuple[bytes, ...]]) -> None:
+        while batches:
             for name, lines in batches.items():
                 try:
                     await self._archive_batch(objects, name, lines)
@@ -201,6 +205,7 @@ class Upkeep:
                     else:
                         # There may be no other commit in this process, nor in any later one.
                         await self._submit(DropArchived((name,)))
+            batches = self._batches_due()
 
     async def _archive_batch(self, objects: SideObjects, name: str, lines: tuple[bytes, ...]) -> None:
         for payload, copy in kept_payloads(lines):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bucketq.archive import Archive, Damage, Wanted
-from bucketq.archive_name import ARCHIVE, ArchiveName
+from bucketq.archive_name import ARCHIVE, ArchiveName, day_of
+from bucketq.archived_job import original_of
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
@@ -64,7 +65,7 @@ class _Reference(NamedTuple):
 
 
 class _Doubt(NamedTuple):
-    """What is wrong with an object, if it is still needed when all is walked."""
+    """What is wrong with an object, or a day of the archive, if it is still needed when all is walked."""
 
     name: str
     problem: str
@@ -79,8 +80,9 @@ class _Walk:
         self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
         self._storage = storage
         self._seen: dict[str, str] = {}
-        self._payloads: dict[str, _Reference] = {}
         self._doubts: list[_Doubt] = []
+        # Archive objects that are newer than the version that is walked.
+        self._ahead: list[ArchiveName] = []
 
     async def walk(self) -> Verdict:
         try:
@@ -92,15 +94,16 @@ class _Walk:
         if not state.version:
             self._problem(f"there is no queue at {describe(self._storage)}")
             return self._verdict
+        payloads: dict[str, _Reference] = {}
         for job in state.jobs:
             self._see(job.id, "queue.json")
             if job.payload_object is not None:
-                self._payloads[job.payload_object] = _Reference(job.payload_size, job.id, "queue.json")
-        await self._walk_segments(state)
-        await self._look_for_payloads(PAYLOADS)
+                payloads[job.payload_object] = _Reference(job.payload_size, job.id, "queue.json")
+        await self._walk_segments(state, payloads)
+        await self._look_for_payloads(PAYLOADS, payloads)
         dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
         days: Counter[str] = Counter()
-        copies: dict[str, _Reference] = {}
+        copies: dict[str, dict[str, _Reference]] = {}
         total = len(names)
         number = 0
         async for hour, jobs in self._archive.read(names, state.ledger):
@@ -115,18 +118,19 @@ class _Walk:
                     self._seen[archived.id] = where
                 else:
                     self._see(archived.id, where)
-                if (archived.payload_object or "").startswith(ARCHIVE):
-                    copy = _Reference(archived.payload_size, archived.id, where)
-                    copies[archived.payload_object or ""] = copy
-        for hour in {name.split("/")[1] for name in copies}:
-            self._payloads = {name: found for name, found in copies.items() if f"/{hour}/" in name}
-            await self._look_for_payloads(f"{ARCHIVE}{hour}/payloads/")
+                if (copy := archived.payload_object or "").startswith(ARCHIVE):
+                    # What is on its way has its original still.
+                    folder = f"{ARCHIVE}{hour}/{PAYLOADS}" if hour else PAYLOADS
+                    reference = _Reference(archived.payload_size, archived.id, where)
+                    copies.setdefault(folder, {})[copy if hour else original_of(copy)] = reference
+        for folder, payloads in copies.items():
+            await self._look_for_payloads(folder, payloads)
         self._compare(state, days)
         await self._look_for_strangers(state)
         await self._settle_doubts()
         return self._verdict
 
-    async def _walk_segments(self, state: QueueState) -> None:
+    async def _walk_segments(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
         segments = list(state.backlog)
         self._verdict.live = state.stats.queued + state.stats.in_progress
         for number, segment in enumerate(segments, 1):
@@ -143,14 +147,14 @@ class _Walk:
                 self._see(job.id, segment.name)
                 if job.payload_object is not None:
                     reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
-                    self._payloads[job.payload_object] = reference
+                    payloads[job.payload_object] = reference
 
-    async def _look_for_payloads(self, prefix: str) -> None:
-        if not self._payloads:
+    async def _look_for_payloads(self, folder: str, payloads: dict[str, _Reference]) -> None:
+        if not payloads:
             return
-        there = {info.name: info.size_bytes for info in await self._objects.list(prefix)}
-        self._verdict.payloads += len(self._payloads)
-        for name, reference in self._payloads.items():
+        there = {info.name: info.size_bytes for info in await self._objects.list(folder)}
+        self._verdict.payloads += len(payloads)
+        for name, reference in payloads.items():
             if there.get(name) != reference.size:
                 found = f"has {there[name]} bytes, not {reference.size}" if name in there else "is missing"
                 problem = f"{name}, the payload of job {reference.job_id} in {reference.where}, {found}"
@@ -161,10 +165,12 @@ class _Walk:
         strangers = Counter[str]()
         for info in await self._objects.list(ARCHIVE):
             name = ArchiveName.parse(info.name)
-            if name is None or name.last > state.version or info.name in state.ledger.sealed:
+            if name is None or info.name in state.ledger.sealed:
                 continue
-            if name.day not in counted:
-                strangers[name.day] += 1
+            if name.last > state.version:
+                self._ahead.append(name)
+            elif day_of(info.name) not in counted:
+                strangers[day_of(info.name)] += 1
         for day, count in strangers.items():
             self._verdict.notes.append(
                 f"objects of {day} in the archive, though queue.json counts no job of that day: {count}"
@@ -175,13 +181,20 @@ class _Walk:
         content, etag = await self._storage.read()
         try:
             state = decode(content) if etag else QueueState()
+            needed = state.object_names()
         except CorruptStateError as error:
             self._problem(f"queue.json was damaged meanwhile: {error}")
             return
-        needed = state.object_names()
+        for name in self._ahead:
+            if name.last > state.version:
+                self._problem(f"{name}: it is newer than queue.json: was that put back?")
+        kept = {*state.ledger.archived, *map(day_of, state.ledger.sealed)}
         segments = {segment.name: segment for segment in state.backlog}
         for doubt in self._doubts:
-            still_there = doubt.name in needed or doubt.name.startswith(ARCHIVE)
+            still_there = doubt.name in needed or doubt.name.startswith("queue.json")
+            if doubt.name.startswith(ARCHIVE):
+                # What is not kept any more was removed, as it should.
+                still_there = day_of(doubt.name) in kept
             if doubt.reference is not None and doubt.reference.key is not None:
                 segment = segments.get(doubt.reference.where)
                 still_there |= segment is not None and segment.still_holds(doubt.reference.key)
@@ -193,10 +206,9 @@ class _Walk:
         self._verdict.archived = days.total()
         for day in sorted(ledger.archived.keys() | days.keys()):
             if day and days[day] != ledger.archived.get(day, 0):
-                self._problem(
-                    f"the archive of {day} holds {days[day]} jobs, and queue.json counts"
-                    f" {ledger.archived.get(day, 0)}"
-                )
+                counted = ledger.archived.get(day, 0)
+                problem = f"the archive of {day} holds {days[day]} jobs, and queue.json counts {counted}"
+                self._doubts.append(_Doubt(f"{ARCHIVE}{day}", problem))
         finished = state.completed_total + state.dead_total
         known = days.total() + ledger.expired_total
         if known > finished:
@@ -210,7 +222,7 @@ class _Walk:
         self._seen[job_id] = where
 
     def _damaged(self, damage: Damage) -> None:
-        self._problem(str(damage))
+        self._doubts.append(_Doubt(damage.name, str(damage)))
 
     def _problem(self, what: str) -> None:
         self._verdict.problems.append(what)

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 from faulty import FaultyStorage
 
-from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, ObjectNotFoundError, PayloadError, Settings
+from bucketq import (
+    BrokerQueue,
+    DirectQueue,
+    InMemoryStorage,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    PayloadError,
+    Settings,
+)
 from bucketq.archive import Archive
 from bucketq.job import Outcome
 from bucketq.testing.virtual_time import Process, VirtualClock, run
@@ -271,6 +279,47 @@ def test_a_create_that_goes_wrong_is_repeated(fault):
     run(main())
 
 
+@pytest.mark.parametrize("meanwhile", ["another process commits", "the same name is sealed", "nothing"])
+def test_no_object_is_created_for_a_batch_whose_seal_has_not_landed(meanwhile):
+    async def main():
+        inner = InMemoryStorage()
+        slow, quick = FaultyStorage(inner), FaultyStorage(inner)
+        slow.object_latency_s = 12
+        async with broker(slow, archive_jobs_max=2) as q, broker(quick, archive_jobs_max=2) as other:
+            ids = await q.enqueue_many("mail", range(6))
+            jobs = await q.dequeue(batch_size=6)
+            ids += await other.enqueue_many("other", range(2))
+            others = await other.dequeue("other", batch_size=2)
+            for batch in (jobs[:2], jobs[2:4]):
+                assert await q.ack_many(batch) == []
+                await asyncio.sleep(1)
+            slow.faults.extend(["lost request"] * 1000)
+            acking = asyncio.create_task(q.ack_many(jobs[4:]))
+            await asyncio.sleep(18)
+            slow.object_latency_s = 1
+            await asyncio.sleep(9)
+            if meanwhile == "another process commits":
+                await other.enqueue("third")
+            elif meanwhile == "the same name is sealed":
+                assert await other.ack_many(others) == []
+            else:
+                await asyncio.sleep(8)
+            slow.faults.clear()
+            [answer] = await asyncio.gather(acking, return_exceptions=True)
+            await asyncio.sleep(30)
+            if isinstance(answer, OutcomeUnknownError):
+                assert await q.ack_many(jobs[4:]) == []
+            if meanwhile != "the same name is sealed":
+                assert await other.ack_many(others) == []
+            for _ in range(10):
+                await asyncio.sleep(20)
+                await asyncio.gather(q.stats(), other.stats())
+        assert sorted(job.id for job in await archived(quick)) == sorted(ids)
+        assert (await verify(quick)).problems == []
+
+    run(main())
+
+
 def test_an_outage_of_creates_delays_the_archive_and_nothing_else():
     async def main():
         storage = FaultyStorage()
@@ -341,6 +390,18 @@ def test_processes_that_live_for_one_job_only_see_to_what_a_crash_left():
     run(main())
 
 
+def test_one_clock_that_is_ahead_does_not_hold_the_others_up():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, archive_after_s=600) as q:
+            await finish_one(DirectQueue(storage, clock=VirtualClock(timedelta(days=30))))
+            await finish_one(q)
+            await asyncio.sleep(1300)
+            assert sum(map(len, objects_of(storage).values())) == 2
+
+    run(main())
+
+
 def test_without_an_archive_finished_jobs_are_only_counted():
     async def main():
         storage, inner = FaultyStorage(), InMemoryStorage()
@@ -361,9 +422,14 @@ def test_without_an_archive_finished_jobs_are_only_counted():
 
 DEEP = json.loads("[" * 900 + "]" * 900)
 BAD_RESULTS = [object(), "x" * 70_000, "\ud800", msgspec.Raw(b"oops"), {"a": msgspec.Raw(b"[1,\n2]")}, DEEP]
+BAD_RESULTS += [msgspec.Raw(b"1e999"), msgspec.Raw(b"1" * 5000)]
 
 
-@pytest.mark.parametrize("result", BAD_RESULTS, ids=["object", "large", "surrogate", "raw", "lines", "deep"])
+@pytest.mark.parametrize(
+    "result",
+    BAD_RESULTS,
+    ids=["object", "large", "surrogate", "raw", "lines", "deep", "1e999", "long"],
+)
 def test_a_result_that_cannot_be_kept_is_refused_and_the_job_can_still_be_acked(result):
     async def main():
         storage = FaultyStorage()
@@ -388,6 +454,20 @@ def test_a_payload_that_looks_like_the_archives_own_words_does_no_harm():
             assert len(objects_of(storage)) == 1
         [found] = await archived(storage)
         assert (found.json(), found.status, found.payload_object) == (payload, "completed", None)
+
+    run(main())
+
+
+def test_a_large_payload_is_fetched_while_its_job_is_on_the_way_to_the_archive():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, payload_inline_max=100, archive_payloads=True) as q:
+            await finish_one(q, b"x" * 500)
+            [found] = await archived(storage)
+            assert await Archive(storage, clock=VirtualClock()).fetch_payload(found) == b"x" * 500
+            assert (await verify(storage)).problems == []
+            storage.beside.clear()
+            assert len((await verify(storage)).problems) == 1
 
     run(main())
 

@@ -11,6 +11,7 @@ from bucketq import (
     BrokerQueue,
     ConfigurationError,
     DirectQueue,
+    InMemoryStorage,
     LocalFileSystemStorage,
     Settings,
     StorageError,
@@ -381,6 +382,33 @@ def test_retention_goes_on_where_a_crash_left_it():
 
     async def refuse(name):
         raise StorageError("injected: no deletes today")
+
+    run(main())
+
+
+def test_a_day_that_is_compacted_while_it_is_removed_does_not_come_back():
+    async def main():
+        inner = InMemoryStorage()
+        storage, other = FaultyStorage(inner), FaultyStorage(inner)
+        other.objects._created_at = storage.objects._created_at
+        settings = Settings(archive_jobs_max=2, archive_keep_days=3)
+        q = DirectQueue(storage, settings, clock=VirtualClock())
+        for _ in range(3):
+            await finish_batches(q, 1)
+            await asyncio.sleep(1)
+        await asyncio.sleep(10 * DAY_S)
+        await finish_batches(q, 1)
+        create = storage.objects.create
+
+        async def late(name, content):
+            storage.objects.create = create
+            await DirectQueue(other, settings, clock=VirtualClock()).collect_garbage()
+            await create(name, content)
+
+        storage.objects.create = late
+        await q.collect_garbage()
+        await q.collect_garbage()
+        assert [name for name in objects_of(storage) if "2026-01-01" in name] == []
 
     run(main())
 

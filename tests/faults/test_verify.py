@@ -329,6 +329,43 @@ def test_objects_of_a_day_that_is_not_counted_are_a_note():
     run(main())
 
 
+def test_a_day_that_is_removed_meanwhile_is_no_problem():
+    async def main():
+        storage = FaultyStorage()
+        settings = {"archive_jobs_max": 2, "archive_after_s": 60, "collect_after_s": 1}
+        async with broker(storage, **settings) as q:
+            for _ in range(6):
+                await finish(q, 2)
+                await asyncio.sleep(86400)
+        read = storage.objects.read
+
+        async def read_late(name):
+            storage.objects.read = read
+            async with broker(storage, archive_keep_days=2, **settings) as q:
+                await q.collect_garbage()
+            return await read(name)
+
+        storage.objects.read = read_late
+        assert (await verify(storage)).problems == []
+
+    run(main())
+
+
+def test_an_archive_that_is_ahead_of_a_queue_json_that_was_put_back_is_told():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage) as q:
+            for _ in range(3):
+                await finish(q, 5)
+                await asyncio.sleep(40)
+        older = next(content for content in storage.versions if b'"archived"' in content)
+        await storage.inner.write(older, (await storage.inner.read())[1])
+        text = "\n".join((await verify(storage)).problems)
+        assert names(storage, "archive/")[-1] in text
+
+    run(main())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_queue_that_goes_on_meanwhile_is_found_sound(seed):
     async def main():

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bucketq import CorruptStateError, Job, JobStatus, NewerFormatError, QueueState
+from bucketq import CorruptStateError, Job, JobNotFoundError, JobStatus, NewerFormatError, QueueState
 from bucketq.archived_job import FORMAT as ARCHIVE_FORMAT
 from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
 from bucketq.job import Claim
 from bucketq.ledger import batch_content
+from bucketq.refusal import Refusal
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
 
@@ -23,7 +24,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-3.json is its encoding."""
+    """A state with every field in use; golden/format-4.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
     state.archives = True
@@ -64,6 +65,10 @@ def example() -> QueueState:
         replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3),
         [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
     )
+    state.elect("broker-1", "10.0.0.7:7420", None, NOW)
+    refused = JobNotFoundError("job-99")
+    state.remember("client-1", 1, {}, NOW - timedelta(hours=1))
+    state.remember("client-2", 7, {"0": Refusal.of(refused), "3": 2}, NOW)
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
@@ -109,6 +114,9 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert list(state.backlog) == list(example().backlog)
     assert state.collected_version == 7
     assert vars(state.ledger) == vars(example().ledger)
+    assert (state.epoch, state.leader) == (1, example().leader)
+    assert state.sessions.forgotten_version == example().sessions.forgotten_version == 1
+    assert [(name, mark.number) for name, mark in state.sessions.marks.items()] == [("client-2", 7)]
     assert encode(state) == golden
 
 
@@ -126,7 +134,7 @@ def test_the_golden_segment_is_written_and_read():
     assert json.loads(golden)["entrypoint"] == "mail"
 
 
-@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3)])
+@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3)])
 def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
     state = decode((GOLDEN / f"format-{older}.json").read_bytes())
     assert [job.id for job in state.jobs][:4] == ["job-1", "job-2", "job-3", "job-4"]
@@ -267,8 +275,8 @@ def test_a_newer_format_is_refused_as_such_whatever_it_holds():
     newer = b'{"format":99,"version":"what","blocks":[]}'
     with pytest.raises(NewerFormatError, match="format 99"):
         decode(newer)
-    with pytest.raises(NewerFormatError, match="format 4"):
-        decode(GOOD.replace(b'"format":3', b'"format":4'))
+    with pytest.raises(NewerFormatError, match=f"format {FORMAT + 1}"):
+        decode(GOOD.replace(b'"format":%d' % FORMAT, b'"format":%d' % (FORMAT + 1)))
 
 
 @given(cut=st.integers(0, len(GOOD) - 2))

@@ -10,9 +10,9 @@ SOURCE = Path(bucketq.__file__).parent
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
     {"errors", "clock"},
-    {"object_name", "archive_name", "mint", "retry", "pace", "settings"},
+    {"object_name", "archive_name", "mint", "retry", "pace", "settings", "refusal", "sessions"},
     {"job"},
-    {"jobline", "ledger"},
+    {"jobline", "ledger", "election"},
     {"segment", "archived_job"},
     {"backlog", "ready"},
     {"shelf", "table"},
@@ -25,7 +25,7 @@ FLOORS = [
     {"group"},
     {"queue"},
     {"embedded"},
-    {"url"},
+    {"url", "broker"},
     {"demo", "testing", "cli"},
     {"__main__"},
 ]
@@ -42,6 +42,9 @@ PURE = [
         "settings",
         "codec",
         "operation",
+        "refusal",
+        "sessions",
+        "election",
         "stale",
     ),
 ]

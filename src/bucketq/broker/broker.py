@@ -1,0 +1,227 @@
+"""Broker: leads while it can, waits while another leads.
+
+    waiting ── nobody leads, or the leader's heart stands still; elected ──▶ leading
+       ▲                                                                       │
+       └── deposed by another, or cut off from the storage for too long ───────┘
+
+Only the one that leads serves. That two could for a moment both believe it is no danger,
+because every write is a compare-and-set; but it would be slow, so one of them steps down.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bucketq.broker.served import ServedQueue
+from bucketq.clock import Clock, SystemClock
+from bucketq.codec import decode
+from bucketq.election import Election, Leader, LeaderWatch
+from bucketq.errors import (
+    BucketQError,
+    CASConflictError,
+    ConfigurationError,
+    NotLeaderError,
+    QueueClosedError,
+)
+from bucketq.mint import Mint
+from bucketq.settings import Settings
+from bucketq.storage.port import Bucket, describe
+
+T = TypeVar("T")
+
+log = logging.getLogger("bucketq")
+
+# How often one that waits looks: a broker that steps down is followed within this time.
+_LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beats:
+    """How often a leader's heart beats, and for how long it may stand still.
+
+    Three beats fit into the timeout, so that one that is late costs no election.
+    """
+
+    interval_s: float = 3.0
+    timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.interval_s < self.timeout_s:
+            raise ConfigurationError(
+                f"the heartbeat interval ({self.interval_s:g} s) must be above 0 and below"
+                f" the heartbeat timeout ({self.timeout_s:g} s)"
+            )
+
+
+class _Term:
+    """The time during which a broker leads."""
+
+    def __init__(self, queue: ServedQueue, leader: Leader) -> None:
+        self.queue = queue
+        self.leader = leader
+        self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        if not self.is_over.done():
+            self.is_over.set_result(None)
+
+
+class Broker:
+    """One of any number of brokers for a queue; `run` it until it is stopped.
+
+    broker = Broker(open_storage("s3://my-bucket/jobs.json"), "10.0.0.7:7420")
+    await broker.run()
+    """
+
+    def __init__(
+        self,
+        storage: Bucket,
+        address: str,
+        settings: Settings | None = None,
+        beats: Beats | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+    ) -> None:
+        self.address = address
+        self._storage = storage
+        self._settings = settings or Settings()
+        self._beats = beats or Beats()
+        self._clock = clock or SystemClock()
+        self._mint = mint or Mint()
+        # Another one each time, so that a broker that was restarted is not taken for itself.
+        self.id = self._mint.token()
+        self._watch = LeaderWatch(self._beats.timeout_s)
+        self._etag: str | None = None
+        self._known: Leader | None = None
+        self._term: _Term | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this broker leads, as far as it knows."""
+        return self._term is not None
+
+    @property
+    def leader(self) -> Leader | None:
+        """Who leads, as far as this broker knows."""
+        return self._term.leader if self._term else self._known
+
+    async def lead(self, work: Callable[[ServedQueue], Awaitable[T]]) -> T:
+        """Have something done as the leader. Raises NotLeaderError, also if the term ends meanwhile.
+
+        In that case it may yet have been done.
+        """
+        term = self._term
+        if term is None or self._stopping.is_set():
+            known = self._known
+            raise NotLeaderError(known.address if known and known.broker != self.id else "")
+        working = asyncio.ensure_future(work(term.queue))
+        try:
+            await asyncio.wait((working, term.is_over), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                with suppress(QueueClosedError):
+                    return working.result()
+            raise NotLeaderError(self._known.address if self._known else "")
+        finally:
+            if not working.done():
+                working.cancel()
+
+    def stop(self) -> None:
+        """Make `run` finish: take nothing more, flush, step down, return."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Wait, be elected, lead, and so on, until `stop`."""
+        try:
+            while not self._stopping.is_set():
+                term = await self._wait_for_election()
+                if term is not None:
+                    await self._lead(term)
+        finally:
+            term, self._term = self._term, None
+            if term is not None:
+                await term.queue.resign(self.id)
+                term.end()
+                log.info("stepped down", extra={"epoch": term.leader.epoch})
+
+    async def _wait_for_election(self) -> _Term | None:
+        while not self._stopping.is_set():
+            try:
+                await self._look()
+                stale = self._watch.stale(self._clock.monotonic_s())
+                is_mine = self._known is not None and self._known.broker == self.id
+                is_free = self._known is None or stale is not None or is_mine
+                if is_free and (term := await self._stand(stale)):
+                    return term
+            except (BucketQError, OSError) as error:
+                log.warning("the queue cannot be looked at: %s", error)
+            await self._sleep(min(_LOOK_EVERY_S, self._beats.interval_s))
+        return None
+
+    async def _look(self) -> None:
+        found = await self._storage.read_if_changed(self._etag)
+        if found is not None:
+            content, self._etag = found
+            leader = decode(content, describe(self._storage)).leader if self._etag else None
+            if leader != self._known and leader and (not self._known or leader.epoch != self._known.epoch):
+                log.info("another broker leads: %s", leader.address, extra={"epoch": leader.epoch})
+            self._known = leader
+        self._watch.observe(self._known, self._clock.monotonic_s())
+
+    async def _stand(self, stale: Leader | None) -> _Term | None:
+        """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
+        queue = ServedQueue(self._storage, settings=self._settings, clock=self._clock, mint=self._mint)
+        await queue.__aenter__()
+        elected = False
+        try:
+            outcome, leader = await queue.stand(self.id, self.address, stale)
+            elected = leader is not None and outcome in (Election.ELECTED, Election.ALREADY_LEADER)
+            if not elected or leader is None:
+                self._known = leader
+                return None
+        except CASConflictError:
+            return None
+        finally:
+            if not elected:
+                queue.abandon()
+        log.info("leading, at %s", self.address, extra={"epoch": leader.epoch})
+        return _Term(queue, leader)
+
+    async def _lead(self, term: _Term) -> None:
+        self._term = term
+        alive_s = self._clock.monotonic_s()
+        while not self._stopping.is_set():
+            await self._sleep(self._beats.interval_s)
+            if self._stopping.is_set():
+                return
+            try:
+                left_s = alive_s + self._beats.timeout_s - self._clock.monotonic_s()
+                async with asyncio.timeout(max(0, left_s)):
+                    sent_s = self._clock.monotonic_s()
+                    leader = await term.queue.beat(self.id)
+                    alive_s = sent_s
+            except TimeoutError:
+                leader, why = None, "the storage has not answered for too long"
+            except (BucketQError, OSError) as error:
+                log.warning("a heartbeat did not get through: %s", error)
+                continue
+            else:
+                why = "another broker was elected"
+            if leader is None or leader.broker != self.id:
+                self._depose(term, leader, why)
+                return
+
+    def _depose(self, term: _Term, leader: Leader | None, why: str) -> None:
+        log.warning("leading no more: %s", why, extra={"epoch": term.leader.epoch})
+        self._term, self._known, self._etag = None, leader, None
+        self._watch.observe(leader, self._clock.monotonic_s())
+        term.end()
+        term.queue.abandon()
+
+    async def _sleep(self, duration_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(duration_s):
+                await self._stopping.wait()
