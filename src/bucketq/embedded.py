@@ -21,13 +21,28 @@ from bucketq.job import Claim, Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
 from bucketq.queue import Queue
-from bucketq.retry import EXPONENTIAL, LINEAR
+from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectStoragePort
 from bucketq.upkeep import Upkeep
 
 
-class DirectQueue(Queue):
+class EmbeddedQueue(Queue):
+    """A queue whose operations are committed by this process."""
+
+    _backoff: Backoff
+
+    def _new_committer(self) -> Committer:
+        return Committer(
+            self.storage,
+            settings=self.settings,
+            backoff=self._backoff,
+            clock=self._clock,
+            mint=self._mint,
+        )
+
+
+class DirectQueue(EmbeddedQueue):
     """A queue that writes once for each call. Nothing to open, nothing to close.
 
         q = DirectQueue(LocalFileSystemStorage("queue.json"))
@@ -122,7 +137,7 @@ class _Writer:
         self.upkeep.after_commit()
 
 
-class BrokerQueue(Queue):
+class BrokerQueue(EmbeddedQueue):
     """A queue whose callers share writes: open it with `async with`.
 
         async with BrokerQueue(InMemoryStorage()) as q:
@@ -165,7 +180,7 @@ class BrokerQueue(Queue):
         if group is not None:
             await group.close()
 
-    async def heartbeat(self, job: Job | str) -> None:
+    async def heartbeat(self, job: Job | Claim | str) -> None:
         beat = Heartbeat(Claim.of(job), self._clock.now())
         if not self._opened().ride(beat):
             await self._submit(beat)

@@ -8,6 +8,7 @@
     │   ├── UnusableStorageError  it cannot work like this; never retried
     │   │   └── AccessDeniedError     credentials or permissions
     │   ├── SlowDownError         the storage asks for fewer requests
+    │   ├── BrokerUnavailableError  no broker could be reached
     │   ├── OutcomeUnknownError   a write may or may not have landed
     │   ├── ObjectNotFoundError   no object of that name beside the queue
     │   └── ObjectExistsError     create-only found one already there
@@ -74,6 +75,10 @@ class AccessDeniedError(UnusableStorageError):
 
 class SlowDownError(StorageError):
     """The storage answered 429 or 503: it wants fewer requests."""
+
+
+class BrokerUnavailableError(StorageError):
+    """No broker could be reached; nothing was changed."""
 
 
 class OutcomeUnknownError(StorageError):

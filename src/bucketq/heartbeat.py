@@ -38,7 +38,7 @@ class HeartbeatManager:
     def __init__(
         self,
         queue: HasHeartbeat,
-        job: Job | str,
+        job: Job | Claim | str,
         interval: timedelta | float = timedelta(seconds=60),
         on_lost: Callable[[JobNotFoundError], object] | None = None,
     ) -> None:

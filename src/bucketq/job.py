@@ -93,10 +93,12 @@ class Claim(NamedTuple):
     token: str | None = None
 
     @classmethod
-    def of(cls, job: Job | str) -> "Claim":
+    def of(cls, job: "Job | Claim | str") -> "Claim":
         """The claim that a dequeued job carries, or the unfenced claim on an id."""
         if isinstance(job, Job):
             return cls(job.id, job.token)
+        if isinstance(job, Claim):
+            return job
         if isinstance(job, str):
             return cls(job)
         raise ConfigurationError(

@@ -20,7 +20,7 @@ from bucketq.errors import (
     QueueFullError,
     SessionForgottenError,
 )
-from bucketq.job import Claim, Job
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.refusal import Refusal
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark
@@ -285,6 +285,28 @@ class Transact(msgspec.Struct, frozen=True, gc=False):
             operation(state)
 
 
+class Listed(NamedTuple):
+    """Jobs in queue.json, and the segments in which there could be more."""
+
+    jobs: tuple[Job, ...]
+    segments: tuple[Segment, ...]
+
+
+class ListInFile(msgspec.Struct, frozen=True, gc=False):
+    """Tell which jobs of a status and an entrypoint are in queue.json, and where there could be more."""
+
+    status: JobStatus | None
+    entrypoint: str | None
+
+    def __call__(self, state: QueueState) -> Listed:
+        jobs = state.jobs if self.status is None else state.with_status(self.status)
+        segments = tuple(state.backlog) if self.status in (None, JobStatus.QUEUED) else ()
+        if self.entrypoint is not None:
+            jobs = tuple(job for job in jobs if job.entrypoint == self.entrypoint)
+            segments = tuple(one for one in segments if one.entrypoint == self.entrypoint)
+        return Listed(jobs, segments)
+
+
 class Elect(msgspec.Struct, frozen=True, gc=False):
     """Let a broker lead, if nobody does, or only one whose heart stands still."""
 
@@ -434,6 +456,7 @@ Operation = (
     | ReadLedger
     | Collect
     | Transact
+    | ListInFile
     | Elect
     | Beat
     | StepDown
@@ -443,6 +466,16 @@ Operation = (
 
 # Has an operation committed and brings its answer.
 Submit = Callable[[Operation], Awaitable[Any]]
+
+
+def enqueued_by(operation: Operation) -> list[Job]:
+    """The jobs that the operation brings with it."""
+    match operation:
+        case Enqueue():
+            return list(operation.jobs)
+        case Transact():
+            return [job for part in operation.operations for job in enqueued_by(part)]
+    return []
 
 
 def claims_of(operation: Operation) -> Iterator[Claim]:

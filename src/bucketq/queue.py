@@ -16,7 +16,7 @@ from bucketq.bulk import BulkLoad, NewJobs
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.collect import collect
-from bucketq.commit import Committer, IfAbandoned
+from bucketq.commit import IfAbandoned
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -41,9 +41,9 @@ from bucketq.operation import (
     Release,
     RequeueSilent,
     Transact,
+    enqueued_by,
 )
 from bucketq.payload import LargePayloads, payload_bytes
-from bucketq.retry import Backoff
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects, unreachable
@@ -63,8 +63,6 @@ class Queue(ABC):
     as the `Job` that `dequeue` returned, which is refused if the claim on it was lost, or
     as its id, which stands for whoever holds the job.
     """
-
-    _backoff: Backoff
 
     def __init__(
         self,
@@ -146,12 +144,18 @@ class Queue(ABC):
         return list(jobs.ids) if len(jobs.ids) <= self.settings.hot_jobs_max else jobs.ids
 
     async def dequeue(
-        self, entrypoint: str | None = None, *, batch_size: int = 1, wait: float | None = None
+        self,
+        entrypoint: str | None = None,
+        *,
+        batch_size: int = 1,
+        wait: float | None = None,
+        worker: str | None = None,
     ) -> list[Job]:
         """Claim up to `batch_size` jobs, of one entrypoint or of any.
 
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
-        empty list if there is nothing to do.
+        empty list if there is nothing to do. `worker` is what the archive calls whoever
+        claims them, if not the queue's own `worker`.
 
             for job in await q.dequeue("resize", batch_size=10, wait=20):
                 ...
@@ -162,7 +166,8 @@ class Queue(ABC):
             raise ConfigurationError(f"dequeue takes one entrypoint, or none for any, not {entrypoint!r}")
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
-            operation = Dequeue(entrypoint, batch_size, self._mint.token(), self._clock.now(), self.worker)
+            token, now = self._mint.token(), self._clock.now()
+            operation = Dequeue(entrypoint, batch_size, token, now, worker or self.worker)
             claimed: list[Job] = await self._submit(operation, if_abandoned=_release)
             jobs = await self._with_payloads(claimed)
             if claimed and not jobs:
@@ -171,7 +176,7 @@ class Queue(ABC):
                 return jobs
             await self._wait_ready(entrypoint, remaining_s)
 
-    async def ack(self, job: Job | str, result: Any = None) -> None:
+    async def ack(self, job: Job | Claim | str, result: Any = None) -> None:
         """The job is done: it leaves the queue. `result`, if any, goes to the archive.
 
         It is stored as JSON: dataclasses become objects, bytes base64 text, and NaN null.
@@ -180,7 +185,7 @@ class Queue(ABC):
         """
         await self._submit(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
-    async def ack_many(self, jobs: Iterable[Job | str]) -> list[JobNotFoundError]:
+    async def ack_many(self, jobs: Iterable[Job | Claim | str]) -> list[JobNotFoundError]:
         """Acknowledge many jobs in one write; return an error for each that was refused."""
         claims = tuple(map(Claim.of, jobs))
         refused: list[JobNotFoundError] = (
@@ -188,7 +193,7 @@ class Queue(ABC):
         )
         return refused
 
-    async def nack(self, job: Job | str, error: str | BaseException | None = None) -> Job:
+    async def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> Job:
         """The job failed: it is tried again, or dead once its attempts are used up.
 
         `error` is kept with the job: a text, or the exception itself. Returns the job as
@@ -197,7 +202,7 @@ class Queue(ABC):
         given_back: Job = await self._submit(Nack(Claim.of(job), error_text(error), self._clock.now()))
         return given_back
 
-    async def heartbeat(self, job: Job | str) -> None:
+    async def heartbeat(self, job: Job | Claim | str) -> None:
         """The worker is alive and busy with the job. Raises what `ack` raises."""
         await self._submit(Heartbeat(Claim.of(job), self._clock.now()))
 
@@ -324,13 +329,16 @@ class Queue(ABC):
                     await self.heartbeat(job)
 
     async def _transact(self, operations: tuple[Operation, ...]) -> None:
-        stowed, jobs = list[Operation](), list[Job]()
-        for operation in operations:
-            if isinstance(operation, Enqueue):
-                operation = Enqueue(tuple([await self._payloads.stow(job) for job in operation.jobs]))
-                jobs += operation.jobs
-            stowed.append(operation)
-        await self._payloads.submit(Transact(tuple(stowed)), jobs)
+        stowed = await self._stowed(Transact(operations))
+        await self._payloads.submit(stowed, enqueued_by(stowed))
+
+    async def _stowed(self, operation: Operation) -> Operation:
+        """The operation, with its large payloads in objects."""
+        if not any(map(self._payloads.is_large, enqueued_by(operation))):
+            return operation
+        if isinstance(operation, Transact):
+            return Transact(tuple([await self._stowed(part) for part in operation.operations]))
+        return Enqueue(tuple([await self._payloads.stow(job) for job in enqueued_by(operation)]))
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
@@ -348,15 +356,6 @@ class Queue(ABC):
             with suppress(QueueClosedError):
                 self._send(amends).add_done_callback(_ignore)
 
-    def _new_committer(self) -> Committer:
-        return Committer(
-            self.storage,
-            settings=self.settings,
-            backoff=self._backoff,
-            clock=self._clock,
-            mint=self._mint,
-        )
-
     @abstractmethod
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         """Have the operation committed; the future brings its answer."""
@@ -366,12 +365,7 @@ class Queue(ABC):
         """Return once a dequeue may find something, or when the time is up."""
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int = 0, max_attempts: int = 3) -> Job:
-        if not entrypoint or not _is_text(entrypoint):
-            raise ConfigurationError(f"an entrypoint is a non-empty string, not {entrypoint!r}")
-        if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
-            raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
-        if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
-            raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
+        check_new_job(entrypoint, priority, max_attempts)
         content = self._content(entrypoint, payload)
         now = self._clock.now()
         return Job(
@@ -402,6 +396,16 @@ def _ignore(answer: "asyncio.Future[Any]") -> None:
 
 def _release(claimed: list[Job]) -> Operation | None:
     return Release(tuple(map(Claim.of, claimed))) if claimed else None
+
+
+def check_new_job(entrypoint: str, priority: int, max_attempts: int) -> None:
+    """Raise ConfigurationError for what cannot be a job."""
+    if not entrypoint or not _is_text(entrypoint):
+        raise ConfigurationError(f"an entrypoint is a non-empty string, not {entrypoint!r}")
+    if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
+        raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
+    if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
+        raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
 
 
 def _is_text(value: object) -> bool:

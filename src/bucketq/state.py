@@ -131,7 +131,11 @@ class QueueState:
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Every job in queue.json itself, in the order of enqueueing."""
-        return self._table.with_status(*JobStatus)
+        return self.with_status(*JobStatus)
+
+    def with_status(self, *statuses: JobStatus) -> tuple[Job, ...]:
+        """Every job of these statuses in queue.json itself, in the order of enqueueing."""
+        return self._table.with_status(*statuses)
 
     def queued_jobs(self, entrypoint: str | None = None) -> tuple[Job, ...]:
         """The waiting jobs in queue.json itself, in the order in which they will be dequeued."""
@@ -139,11 +143,11 @@ class QueueState:
 
     def in_progress_jobs(self) -> tuple[Job, ...]:
         """The jobs that a worker holds, in the order of enqueueing."""
-        return self._table.with_status(JobStatus.IN_PROGRESS)
+        return self.with_status(JobStatus.IN_PROGRESS)
 
     def dead_jobs(self) -> tuple[Job, ...]:
         """The jobs that used up their attempts, in the order of enqueueing."""
-        return self._table.with_status(JobStatus.DEAD)
+        return self.with_status(JobStatus.DEAD)
 
     def find(self, job_id: str) -> Job | None:
         """The job with this id in queue.json itself, or None; it may still be in the backlog."""

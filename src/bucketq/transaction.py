@@ -42,11 +42,11 @@ class Transaction:
         self._add(Enqueue((job,)))
         return job
 
-    def ack(self, job: Job | str, result: Any = None) -> None:
+    def ack(self, job: Job | Claim | str, result: Any = None) -> None:
         """Finish a job."""
         self._add(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
-    def nack(self, job: Job | str, error: str | BaseException | None = None) -> None:
+    def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> None:
         """Give a job back."""
         self._add(Nack(Claim.of(job), error_text(error), self._clock.now()))
 

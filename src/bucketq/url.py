@@ -1,24 +1,77 @@
 """connect: one URL opens any queue."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+from bucketq.codec import decode
 from bucketq.embedded import BrokerQueue
+from bucketq.errors import ConfigurationError
+from bucketq.remote.brokers import Brokers
+from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
+from bucketq.storage.port import Bucket
+
+GRPC = "grpc://"
+GRPC_PORT = 7420
 
 
 def connect(
-    url: str, *, storage_options: Mapping[str, Any] | None = None, settings: Settings | None = None
-) -> BrokerQueue:
+    url: str,
+    *,
+    via: Literal["broker"] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> BrokerQueue | RemoteQueue:
     """Open the queue at a URL; use the result with `async with`.
 
         async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
             await q.enqueue("send_email", {"to": "alice@example.com"})
 
-    `memory://`, `file:///path/queue.json`, `s3://bucket/key.json`, `gs://bucket/key.json`,
-    `az://container/key.json`. `storage_options` go to the storage adapter, such as
-    `endpoint_url` for S3-compatible servers. Raises ConfigurationError for a URL that
-    names no storage.
+    A storage: `memory://`, `file:///path/queue.json`, `s3://bucket/key.json`,
+    `gs://bucket/key.json`, `az://container/key.json`. `storage_options` go to the storage
+    adapter, such as `endpoint_url` for S3-compatible servers.
+
+    Brokers: `grpc://host:port,host:port`, or the URL of their storage with `via="broker"`,
+    which reads the leader's address from the queue. Raises ConfigurationError for a URL that
+    names neither.
     """
-    return BrokerQueue(open_storage(url, **(storage_options or {})), settings=settings)
+    if url.startswith(GRPC):
+        addresses = [with_port(address) for address in url.removeprefix(GRPC).strip("/").split(",")]
+        return RemoteQueue(_grpc_brokers, addresses, settings=settings)
+    storage = open_storage(url, **(storage_options or {}))
+    if via is None:
+        return BrokerQueue(storage, settings=settings)
+    if via != "broker":
+        raise ConfigurationError(f"via is 'broker' or None, not {via!r}")
+    return RemoteQueue(
+        _grpc_brokers, (), storage=storage, discover=lambda: _leader_of(storage), settings=settings
+    )
+
+
+def with_port(address: str) -> str:
+    """An address with its port, if need be the default one.
+
+    >>> with_port("10.0.0.7")
+    '10.0.0.7:7420'
+    """
+    host, _, port = address.rpartition(":") if ":" in address else (address, "", str(GRPC_PORT))
+    if not host or not port.isdigit():
+        raise ConfigurationError(f"a broker's address is host:port, not {address!r}")
+    return f"{host}:{port}"
+
+
+def _grpc_brokers() -> Brokers:
+    try:
+        from bucketq.remote.grpc_brokers import GrpcBrokers
+    except ImportError as error:
+        raise ConfigurationError(
+            "brokers are reached by gRPC, which is an extra: pip install 'bucketq[broker]'"
+        ) from error
+    return GrpcBrokers()
+
+
+async def _leader_of(storage: Bucket) -> str:
+    content, etag = await storage.read()
+    leader = decode(content).leader if etag is not None else None
+    return leader.address if leader is not None else ""

@@ -1,12 +1,27 @@
 """ServedQueue: the queue that a leading broker serves."""
 
+from collections.abc import Sequence
+
 from bucketq.election import Leader, Result
 from bucketq.embedded import BrokerQueue
-from bucketq.operation import Answers, Batch, Beat, Elect, Heartbeat, Operation, StepDown
+from bucketq.errors import ObjectExistsError, ObjectNotFoundError
+from bucketq.job import Job, JobStatus
+from bucketq.operation import (
+    Answers,
+    Batch,
+    Beat,
+    Elect,
+    Heartbeat,
+    Listed,
+    ListInFile,
+    Operation,
+    StepDown,
+)
+from bucketq.segment import Segment, SegmentLines
 
 
 class ServedQueue(BrokerQueue):
-    """A BrokerQueue that also takes part in elections and takes in the batches of clients."""
+    """A BrokerQueue that takes part in elections and takes in the batches of clients."""
 
     async def stand(self, broker: str, address: str, stale: Leader | None) -> Result:
         """Let a broker stand for election."""
@@ -26,25 +41,53 @@ class ServedQueue(BrokerQueue):
             await self.__aexit__(None, None, None)
 
     def abandon(self) -> None:
-        """Close without finishing what was begun; whoever waits is told nothing."""
+        """Close without finishing what was begun; whoever waits is cancelled."""
         group, self._group = self._group, None
         if group is not None:
             group.abandon()
 
     async def perform(
-        self, session: str, number: int, seen_version: int, operations: tuple[Operation, ...]
+        self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
     ) -> Answers:
         """Apply a client's numbered batch, once. Its heartbeats may ride along with a later write."""
         group = self._opened()
-        left = tuple(
-            None if isinstance(operation, Heartbeat) and group.ride(operation) else operation
-            for operation in operations
-        )
+        left: list[Operation | None] = []
+        for operation in operations:
+            rides = isinstance(operation, Heartbeat) and group.ride(operation)
+            left.append(None if rides else await self._stowed(operation))
         if not any(left):
             return Answers(0, [None] * len(left))
-        answers: Answers = await self._submit(Batch(session, number, seen_version, left, self._clock.now()))
+        batch = Batch(session, number, seen_version, tuple(left), self._clock.now())
+        answers: Answers = await self._submit(batch)
         return answers
+
+    async def transact(self, operations: tuple[Operation, ...]) -> None:
+        """Apply operations together, or none of them."""
+        await self._transact(operations)
 
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
         await self._wait_ready(entrypoint, timeout_s)
+
+    async def list_in_file(self, status: JobStatus | None, entrypoint: str | None) -> Listed:
+        """The jobs in queue.json itself, and the segments in which there could be more."""
+        listed: Listed = await self._submit(ListInFile(status, entrypoint))
+        return listed
+
+    async def read_segment(self, segment: Segment) -> list[Job]:
+        """The jobs that are left in a segment. Raises ObjectNotFoundError."""
+        content = await self.read_object(segment.name)
+        return list(SegmentLines(segment, content).jobs(segment))
+
+    async def read_object(self, name: str) -> bytes:
+        """The content of an object, or of queue.json, whose name is empty. Raises ObjectNotFoundError."""
+        if not name:
+            return (await self.storage.read())[0]
+        if self._objects is None:
+            raise ObjectNotFoundError(f"no object {name!r}: this storage has none")
+        return await self._objects.read(name)
+
+    async def create_object(self, name: str, content: bytes) -> None:
+        """Create an object. Raises ObjectExistsError."""
+        if self._objects is None or not await self._objects.create(name, content):
+            raise ObjectExistsError(f"there is an object {name!r} already")

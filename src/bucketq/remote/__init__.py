@@ -1,0 +1,1 @@
+"""The client: a queue that is reached by way of its brokers."""

@@ -1,0 +1,151 @@
+"""Brokers: the way to a queue's brokers, and the search for the one that leads."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from bucketq.clock import Clock
+from bucketq.errors import (
+    BrokerUnavailableError,
+    BucketQError,
+    NotLeaderError,
+    OutcomeUnknownError,
+)
+from bucketq.mint import Mint
+from bucketq.operation import Answers, Operation
+from bucketq.patience import Patience
+from bucketq.retry import Backoff
+from bucketq.storage.port import ObjectInfo
+
+T = TypeVar("T")
+
+log = logging.getLogger("bucketq")
+
+# A broker that has not answered within this time may be asked again, or another one.
+_ANSWER_WITHIN_S = 5.0
+# Short at the longest: while nobody leads, everybody waits for the next one who does.
+_BACKOFF = Backoff(first_s=0.02, cap_s=0.5, exponential=True)
+
+
+class UnreachableError(Exception):
+    """A broker did not answer; `was_sent` says that it may have got the message all the same."""
+
+    def __init__(self, message: str, *, was_sent: bool) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
+
+
+class Brokers(Protocol):
+    """What a client asks of the broker at an address, in whatever language.
+
+    Raises UnreachableError, or the error that the broker refused with.
+    """
+
+    async def batch(
+        self, address: str, session: str, number: int, seen_version: int, operations: Sequence[Operation]
+    ) -> Answers:
+        """Have a numbered batch applied."""
+        ...
+
+    async def wait_ready(self, address: str, entrypoint: str | None, timeout_s: float) -> None:
+        """Wait until a dequeue may find something, or the time is up."""
+        ...
+
+    async def read_object(self, address: str, name: str) -> bytes:
+        """Read an object beside the queue, or the queue itself, whose name is empty."""
+        ...
+
+    async def create_object(self, address: str, name: str, content: bytes) -> None:
+        """Create a segment or a payload."""
+        ...
+
+    async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
+        """Have the objects removed that nothing refers to."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        ...
+
+
+class Leading:
+    """Asks whoever leads; looks for the next one when that one is gone.
+
+    It knows the brokers' addresses from the beginning, or `discover` finds the leader's.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        discover: Callable[[], Awaitable[str]] | None,
+        retry_for_s: float,
+        clock: Clock,
+        mint: Mint,
+    ) -> None:
+        self._addresses = list(addresses)
+        self._discover = discover
+        self._retry_for_s = retry_for_s
+        self._clock = clock
+        self._mint = mint
+        self._leader = self._addresses[0] if self._addresses else ""
+        self._next = 1
+
+    async def ask(
+        self, question: Callable[[str], Awaitable[T]], answer_within_s: float | None = _ANSWER_WITHIN_S
+    ) -> T:
+        """Put a question, which may be repeated, to the leader, until it is answered or the time is up."""
+        patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint)
+        was_sent = False
+        while True:
+            address = ""
+            try:
+                address = await self._address()
+                async with asyncio.timeout(answer_within_s):
+                    return await question(address)
+            except NotLeaderError as error:
+                # One whose term ended meanwhile may yet have done it.
+                was_sent = True
+                self._follow(address, error.address)
+                trouble: Exception = error
+            except (UnreachableError, TimeoutError) as error:
+                was_sent |= not isinstance(error, UnreachableError) or error.was_sent
+                self._follow(address, "")
+                trouble = error
+            if patience.is_exhausted():
+                raise self._gave_up(trouble, was_sent=was_sent) from trouble
+            if not patience.attempts:
+                log.info("the broker at %s does not answer, or does not lead: looking on", address)
+            await patience.pause()
+
+    async def _address(self) -> str:
+        if not self._leader and self._discover is not None:
+            try:
+                self._leader = await self._discover()
+            except (BucketQError, OSError) as error:
+                log.warning("the leader's address could not be read: %s", error)
+        if not self._leader and self._addresses:
+            self._leader = self._addresses[self._next % len(self._addresses)]
+            self._next += 1
+        if not self._leader:
+            raise UnreachableError("no broker leads at the moment", was_sent=False)
+        return self._leader
+
+    def _follow(self, asked: str, leader: str) -> None:
+        # Somebody else may have found the new one meanwhile.
+        if self._leader == asked:
+            self._leader = leader
+
+    def _gave_up(self, trouble: Exception, *, was_sent: bool) -> BucketQError:
+        known = ", ".join(self._addresses) or "the address in queue.json"
+        if was_sent:
+            return OutcomeUnknownError(
+                f"no broker has answered for {self._retry_for_s:g} s ({known}): {trouble!r}."
+                " What was asked may have been done; look before repeating it.",
+                trouble,
+            )
+        return BrokerUnavailableError(
+            f"no broker could be reached for {self._retry_for_s:g} s ({known}): {trouble}."
+            " Nothing was changed. Is one running (`bucketq serve`)?",
+            trouble,
+        )

@@ -1,0 +1,151 @@
+"""GrpcBrokers: the way to brokers by gRPC."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+from grpc_status import rpc_status
+
+from bucketq.errors import BucketQError
+from bucketq.operation import Answers, Operation
+from bucketq.remote.brokers import UnreachableError
+from bucketq.storage.port import ObjectInfo
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wire import answer_of, error_of, info_of, operation_message
+
+M = TypeVar("M", bound=Message)
+
+CHUNK_BYTES = 1024 * 1024
+_CONNECT_WITHIN_S = 3.0
+# A broker that stands still, or a network that swallows everything, is noticed by these.
+_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 5000),
+    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # Each queue of a process has a connection of its own.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class GrpcBrokers:
+    """One connection to each broker that is asked."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def batch(
+        self, address: str, session: str, number: int, seen_version: int, operations: Sequence[Operation]
+    ) -> Answers:
+        request = pb.BatchRequest(
+            session=session,
+            number=number,
+            seen_version=seen_version,
+            operations=map(operation_message, operations),
+        )
+        response = await self._ask(address, "Batch", request, pb.BatchResponse)
+        answers = map(answer_of, operations, response.answers)
+        return Answers(response.version, list(answers))
+
+    async def wait_ready(self, address: str, entrypoint: str | None, timeout_s: float) -> None:
+        request = pb.WaitReadyRequest(entrypoint=entrypoint, timeout_us=int(timeout_s * 1e6))
+        await self._ask(address, "WaitReady", request, pb.Done)
+
+    async def read_object(self, address: str, name: str) -> bytes:
+        channel = await self._connected(address)
+        call = channel.unary_stream(
+            _path("ReadObject"),
+            request_serializer=pb.ReadObjectRequest.SerializeToString,
+            response_deserializer=pb.Chunk.FromString,
+        )
+        try:
+            return b"".join([chunk.content async for chunk in call(pb.ReadObjectRequest(name=name))])
+        except grpc.aio.AioRpcError as error:
+            raise _told(error) from error
+
+    async def create_object(self, address: str, name: str, content: bytes) -> None:
+        channel = await self._connected(address)
+        call = channel.stream_unary(
+            _path("CreateObject"),
+            request_serializer=pb.CreateObjectRequest.SerializeToString,
+            response_deserializer=pb.Done.FromString,
+        )
+        try:
+            await call(_pieces(name, content))
+        except grpc.aio.AioRpcError as error:
+            raise _told(error) from error
+
+    async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
+        request = pb.CollectGarbageRequest(dry_run=dry_run)
+        response = await self._ask(address, "CollectGarbage", request, pb.CollectGarbageResponse)
+        return list(map(info_of, response.removed))
+
+    async def close(self) -> None:
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
+
+    async def _ask(self, address: str, method: str, request: Message, response: type[M]) -> M:
+        channel = await self._connected(address)
+        from_string: Callable[[bytes], M] = response.FromString
+        call = channel.unary_unary(
+            _path(method),
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=from_string,
+        )
+        try:
+            return await call(request)
+        except grpc.aio.AioRpcError as error:
+            raise _told(error) from error
+
+    async def _connected(self, address: str) -> grpc.aio.Channel:
+        """The connection to a broker. That there is one tells what was sent from what was not."""
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        if channel.get_state(try_to_connect=True) is not grpc.ChannelConnectivity.READY:
+            try:
+                async with asyncio.timeout(_CONNECT_WITHIN_S):
+                    await channel.channel_ready()
+            except TimeoutError:
+                raise UnreachableError(f"no connection to {address}", was_sent=False) from None
+        return channel
+
+
+def _path(method: str) -> str:
+    return f"/bucketq.v1.Queue/{method}"
+
+
+async def _pieces(name: str, content: bytes) -> AsyncIterator[pb.CreateObjectRequest]:
+    yield pb.CreateObjectRequest(name=name, content=content[:CHUNK_BYTES])
+    for start in range(CHUNK_BYTES, len(content), CHUNK_BYTES):
+        yield pb.CreateObjectRequest(content=content[start : start + CHUNK_BYTES])
+
+
+def _told(error: grpc.aio.AioRpcError) -> Exception:
+    """What the broker refused with; or that it could not be reached."""
+    status: Any = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        refusal = pb.Refusal()
+        if detail.Unpack(refusal):
+            return error_of(refusal)
+    if error.code() in _CALLERS_FAULT:
+        return BucketQError(f"the broker refused: {error.code().name}: {error.details()}")
+    return UnreachableError(f"{error.code().name}: {error.details()}", was_sent=True)
+
+
+_CALLERS_FAULT = {
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+}

@@ -1,0 +1,135 @@
+"""Lane: many callers, one message.
+
+    caller ──submit──▶ ┐                                   ┌──▶ answer
+    caller ──submit──▶ ├─ gather ─▶ batch 7 ─▶ the leader ─┼──▶ answer
+    caller ──submit──▶ ┘      ▲                            └──▶ answer
+                              └── meanwhile batch 8 gathers
+
+The batches are numbered, and the next one goes when the last one's answers have come. Until
+then the same batch may be sent again, to whoever leads: the queue remembers the number of the
+last batch that it took from this session, so it is applied once.
+"""
+
+import asyncio
+from typing import Any
+
+from bucketq.commit import IfAbandoned, Pending, refuse
+from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
+from bucketq.mint import Mint
+from bucketq.operation import Answers, Operation, enqueued_by
+from bucketq.remote.brokers import Brokers, Leading
+
+_OPERATIONS_MAX = 5000
+_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Lane:
+    """One session with the brokers."""
+
+    def __init__(self, brokers: Brokers, leading: Leading, mint: Mint) -> None:
+        self._brokers = brokers
+        self._leading = leading
+        self._mint = mint
+        self._session = mint.token()
+        self._number = 0
+        self._seen_version = 0
+        self._gathered: list[Pending] = []
+        self._parked: asyncio.Future[None] | None = None
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="bucketq lane")
+
+    def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
+        """Add an operation to the next batch; the future brings its answer."""
+        if self._closing or self._task.done():
+            raise QueueClosedError("the queue is closed; open a new one with `async with`")
+        if asyncio.get_running_loop() is not self._loop:
+            raise QueueClosedError("the queue is open in another event loop; open one in this one too")
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._gathered.append(Pending(operation, answer, if_abandoned))
+        self._unpark()
+        return answer
+
+    async def close(self) -> None:
+        """Take no more operations, send those already gathered, and stop."""
+        self._closing = True
+        self._unpark()
+        await asyncio.shield(self._task)
+
+    def _unpark(self) -> None:
+        if self._parked is not None and not self._parked.done():
+            self._parked.set_result(None)
+
+    async def _run(self) -> None:
+        batch: list[Pending] = []
+        try:
+            while self._gathered or not self._closing:
+                if not self._gathered:
+                    self._parked = self._loop.create_future()
+                    await self._parked
+                    self._parked = None
+                    # Whoever was woken together with the first caller comes along.
+                    await asyncio.sleep(0)
+                    continue
+                batch = self._take()
+                try:
+                    self._answer(batch, (await self._send(batch)).answers)
+                except Exception as error:
+                    refuse(batch, error)
+        finally:
+            self._closing = True
+            refuse([*batch, *self._gathered], None)
+
+    def _take(self) -> list[Pending]:
+        """As much of what is gathered as makes a message."""
+        batch: list[Pending] = []
+        size = 0
+        for number, pending in enumerate(self._gathered):
+            if pending.answer is not None and pending.answer.cancelled():
+                continue
+            size += sum(len(job.payload) for job in enqueued_by(pending.operation))
+            if batch and (size > _BYTES_MAX or len(batch) >= _OPERATIONS_MAX):
+                self._gathered = self._gathered[number:]
+                return batch
+            batch.append(pending)
+        self._gathered = []
+        return batch
+
+    async def _send(self, batch: list[Pending]) -> Answers:
+        if not batch:
+            return Answers(0, [])
+        self._number += 1
+        tries = 0
+        operations = [pending.operation for pending in batch]
+
+        async def send(address: str) -> Answers:
+            nonlocal tries
+            tries += 1
+            return await self._brokers.batch(
+                address, self._session, self._number, self._seen_version, operations
+            )
+
+        try:
+            answers = await self._leading.ask(send)
+        except SessionForgottenError as forgotten:
+            self._seen_version = forgotten.version
+            if tries > 1:
+                raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
+            # It was never sent before, so it was never applied.
+            answers = await self._leading.ask(send)
+        self._seen_version = max(self._seen_version, answers.version)
+        return answers
+
+    def _answer(self, batch: list[Pending], answers: list[Any]) -> None:
+        for pending, outcome in zip(batch, answers, strict=True):
+            if pending.answer is None:
+                continue
+            if not pending.answer.done():
+                if isinstance(outcome, Exception):
+                    pending.answer.set_exception(outcome)
+                else:
+                    pending.answer.set_result(outcome)
+            elif pending.if_abandoned and not isinstance(outcome, Exception):
+                amends = pending.if_abandoned(outcome)
+                if amends is not None:
+                    self._gathered.append(Pending(amends, None))

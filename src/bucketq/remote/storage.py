@@ -1,0 +1,59 @@
+"""RemoteStorage: a queue's storage as its brokers show it to clients that do not reach it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from bucketq.errors import ConfigurationError
+from bucketq.remote.brokers import Brokers
+from bucketq.storage.port import ObjectInfo
+
+T = TypeVar("T")
+
+_NOT_HERE = "a client of a broker does not do this; open the queue's storage itself"
+
+
+class Asks(Protocol):
+    """Whoever puts questions to the broker that leads."""
+
+    async def ask(self, question: Callable[[Brokers, str], Awaitable[T]]) -> T:
+        """Put a question to the leader."""
+        ...
+
+
+class RemoteStorage:
+    """Reads everything, and creates segments and payloads; what changes the queue is an operation."""
+
+    def __init__(self, client: Asks, url: str) -> None:
+        self.url = url
+        self.objects = RemoteObjects(client)
+
+    async def read(self) -> tuple[bytes, str | None]:
+        content = await self.objects.read("")
+        # There is a queue as soon as a broker leads it.
+        return content, "remote"
+
+    async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        return await self.read()
+
+    async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
+        raise ConfigurationError(_NOT_HERE)
+
+
+class RemoteObjects:
+    """The objects beside the queue, by way of the broker that leads."""
+
+    def __init__(self, client: Asks) -> None:
+        self._client = client
+
+    async def read(self, name: str) -> bytes:
+        return await self._client.ask(lambda brokers, address: brokers.read_object(address, name))
+
+    async def create(self, name: str, content: bytes) -> None:
+        await self._client.ask(lambda brokers, address: brokers.create_object(address, name, content))
+
+    async def delete(self, name: str) -> None:
+        # What nothing refers to is left to the broker's own collector.
+        return None
+
+    def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        raise ConfigurationError(_NOT_HERE)

@@ -1,0 +1,407 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STATUS_QUEUED: _ClassVar[Status]
+    STATUS_IN_PROGRESS: _ClassVar[Status]
+    STATUS_DEAD: _ClassVar[Status]
+STATUS_QUEUED: Status
+STATUS_IN_PROGRESS: Status
+STATUS_DEAD: Status
+
+class Done(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("error", "message", "job_id", "leader", "version")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    message: str
+    job_id: str
+    leader: str
+    version: int
+    def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("claimed_at_us", "ended_at_us", "outcome", "worker", "error")
+    CLAIMED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    claimed_at_us: int
+    ended_at_us: int
+    outcome: str
+    worker: str
+    error: str
+    def __init__(self, claimed_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., outcome: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("id", "entrypoint", "payload", "payload_object", "payload_size", "status", "priority", "created_at_us", "heartbeat_at_us", "sequence", "attempts", "max_attempts", "claimed_at_us", "token", "worker", "error", "history")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_AT_US_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    entrypoint: str
+    payload: bytes
+    payload_object: str
+    payload_size: int
+    status: Status
+    priority: int
+    created_at_us: int
+    heartbeat_at_us: int
+    sequence: int
+    attempts: int
+    max_attempts: int
+    claimed_at_us: int
+    token: str
+    worker: str
+    error: str
+    history: _containers.RepeatedCompositeFieldContainer[Attempt]
+    def __init__(self, id: _Optional[str] = ..., entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., priority: _Optional[int] = ..., created_at_us: _Optional[int] = ..., heartbeat_at_us: _Optional[int] = ..., sequence: _Optional[int] = ..., attempts: _Optional[int] = ..., max_attempts: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+
+class Jobs(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+
+class NewJob(_message.Message):
+    __slots__ = ("entrypoint", "payload", "priority", "max_attempts", "id", "created_at_us", "payload_object", "payload_size")
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    payload: bytes
+    priority: int
+    max_attempts: int
+    id: str
+    created_at_us: int
+    payload_object: str
+    payload_size: int
+    def __init__(self, entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., id: _Optional[str] = ..., created_at_us: _Optional[int] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ...) -> None: ...
+
+class EnqueueRequest(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[NewJob]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ...) -> None: ...
+
+class EnqueueSegmentsRequest(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, segments: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class DequeueRequest(_message.Message):
+    __slots__ = ("entrypoint", "batch_size", "token", "worker", "wait_us")
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    WAIT_US_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    batch_size: int
+    token: str
+    worker: str
+    wait_us: int
+    def __init__(self, entrypoint: _Optional[str] = ..., batch_size: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., wait_us: _Optional[int] = ...) -> None: ...
+
+class Claim(_message.Message):
+    __slots__ = ("job_id", "token")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    token: str
+    def __init__(self, job_id: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+
+class AckRequest(_message.Message):
+    __slots__ = ("claim", "result")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    result: bytes
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., result: _Optional[bytes] = ...) -> None: ...
+
+class AckManyRequest(_message.Message):
+    __slots__ = ("claims",)
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    claims: _containers.RepeatedCompositeFieldContainer[Claim]
+    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ...) -> None: ...
+
+class NackRequest(_message.Message):
+    __slots__ = ("claim", "error")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    error: str
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class BuryRequest(_message.Message):
+    __slots__ = ("claim", "error")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    error: str
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("claim",)
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("claims",)
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    claims: _containers.RepeatedCompositeFieldContainer[Claim]
+    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ...) -> None: ...
+
+class RequeueStaleRequest(_message.Message):
+    __slots__ = ("timeout_us",)
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    timeout_us: int
+    def __init__(self, timeout_us: _Optional[int] = ...) -> None: ...
+
+class FindRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class StatsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class VersionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TransactionRequest(_message.Message):
+    __slots__ = ("operations",)
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    operations: _containers.RepeatedCompositeFieldContainer[Operation]
+    def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
+
+class Operation(_message.Message):
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version")
+    ENQUEUE_FIELD_NUMBER: _ClassVar[int]
+    DEQUEUE_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    ACK_MANY_FIELD_NUMBER: _ClassVar[int]
+    NACK_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    BURY_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUE_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_STALE_FIELD_NUMBER: _ClassVar[int]
+    FIND_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    enqueue: EnqueueRequest
+    dequeue: DequeueRequest
+    ack: AckRequest
+    ack_many: AckManyRequest
+    nack: NackRequest
+    heartbeat: HeartbeatRequest
+    release: ReleaseRequest
+    bury: BuryRequest
+    transaction: TransactionRequest
+    enqueue_segments: EnqueueSegmentsRequest
+    requeue_stale: RequeueStaleRequest
+    find: FindRequest
+    stats: StatsRequest
+    version: VersionRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ...) -> None: ...
+
+class StatsResponse(_message.Message):
+    __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total")
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    IN_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    DEAD_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    queued: int
+    in_progress: int
+    dead: int
+    enqueued_total: int
+    completed_total: int
+    dead_total: int
+    def __init__(self, queued: _Optional[int] = ..., in_progress: _Optional[int] = ..., dead: _Optional[int] = ..., enqueued_total: _Optional[int] = ..., completed_total: _Optional[int] = ..., dead_total: _Optional[int] = ...) -> None: ...
+
+class Sequences(_message.Message):
+    __slots__ = ("sequences",)
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    sequences: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sequences: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Segments(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, segments: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Refusals(_message.Message):
+    __slots__ = ("refusals",)
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    refusals: _containers.RepeatedCompositeFieldContainer[Refusal]
+    def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    done: Done
+    refusal: Refusal
+    added: Sequences
+    jobs: Jobs
+    job: Job
+    refusals: Refusals
+    number: int
+    stats: StatsResponse
+    segments: Segments
+    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ...) -> None: ...
+
+class BatchRequest(_message.Message):
+    __slots__ = ("session", "number", "seen_version", "operations")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SEEN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    number: int
+    seen_version: int
+    operations: _containers.RepeatedCompositeFieldContainer[Operation]
+    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., seen_version: _Optional[int] = ..., operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
+
+class BatchResponse(_message.Message):
+    __slots__ = ("version", "answers")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    answers: _containers.RepeatedCompositeFieldContainer[Answer]
+    def __init__(self, version: _Optional[int] = ..., answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
+
+class WaitReadyRequest(_message.Message):
+    __slots__ = ("entrypoint", "timeout_us")
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    timeout_us: int
+    def __init__(self, entrypoint: _Optional[str] = ..., timeout_us: _Optional[int] = ...) -> None: ...
+
+class ReadObjectRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+
+class CreateObjectRequest(_message.Message):
+    __slots__ = ("name", "content")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: bytes
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class CollectGarbageRequest(_message.Message):
+    __slots__ = ("dry_run",)
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    dry_run: bool
+    def __init__(self, dry_run: _Optional[bool] = ...) -> None: ...
+
+class ObjectInfo(_message.Message):
+    __slots__ = ("name", "size_bytes", "modified_at_us")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    size_bytes: int
+    modified_at_us: int
+    def __init__(self, name: _Optional[str] = ..., size_bytes: _Optional[int] = ..., modified_at_us: _Optional[int] = ...) -> None: ...
+
+class CollectGarbageResponse(_message.Message):
+    __slots__ = ("removed",)
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    removed: _containers.RepeatedCompositeFieldContainer[ObjectInfo]
+    def __init__(self, removed: _Optional[_Iterable[_Union[ObjectInfo, _Mapping]]] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("status", "entrypoint", "page_size", "page_token")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    status: Status
+    entrypoint: str
+    page_size: int
+    page_token: str
+    def __init__(self, status: _Optional[_Union[Status, str]] = ..., entrypoint: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs", "next_page_token")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    next_page_token: str
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class LeaderRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaderResponse(_message.Message):
+    __slots__ = ("address", "epoch", "is_me")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_ME_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    epoch: int
+    is_me: bool
+    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,363 @@
+"""Operations and their answers <-> messages of proto/bucketq/v1/queue.proto.
+
+Both sides need it: a client writes operations and reads answers, a broker the other way round.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, SessionForgottenError
+from bucketq.job import Attempt, Claim, Job, JobStatus, Outcome
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Bury,
+    Count,
+    Dequeue,
+    Enqueue,
+    EnqueueSegments,
+    Find,
+    Heartbeat,
+    Nack,
+    Operation,
+    Refresh,
+    Release,
+    RequeueSilent,
+    Transact,
+)
+from bucketq.refusal import Refusal
+from bucketq.segment import Segment
+from bucketq.state import Stats
+from bucketq.storage.port import ObjectInfo
+from bucketq.v1 import queue_pb2 as pb
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_STATUSES = {
+    JobStatus.QUEUED: pb.STATUS_QUEUED,
+    JobStatus.IN_PROGRESS: pb.STATUS_IN_PROGRESS,
+    JobStatus.DEAD: pb.STATUS_DEAD,
+}
+STATUS_OF = {number: status for status, number in _STATUSES.items()}
+_MAX_ATTEMPTS = 3
+
+
+def microseconds(moment: datetime | None) -> int:
+    """A time as the wire has it."""
+    return 0 if moment is None else (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime | None:
+    """A time of the wire."""
+    return _EPOCH + timedelta(microseconds=microseconds) if microseconds else None
+
+
+# Jobs
+
+
+def job_message(job: Job) -> pb.Job:
+    """A job for the wire."""
+    message = pb.Job(
+        id=job.id,
+        entrypoint=job.entrypoint,
+        payload=job.payload,
+        status=_STATUSES[job.status],
+        priority=job.priority,
+        created_at_us=microseconds(job.created_at),
+        heartbeat_at_us=microseconds(job.heartbeat_at),
+        sequence=job.sequence,
+        attempts=job.attempts,
+        max_attempts=job.max_attempts,
+        claimed_at_us=microseconds(job.claimed_at),
+        token=job.token,
+        worker=job.worker,
+        error=job.error,
+    )
+    if job.payload_object is not None:
+        message.payload_object = job.payload_object
+        message.payload_size = job.payload_size
+    for attempt in job.history:
+        message.history.add(
+            claimed_at_us=microseconds(attempt.claimed_at),
+            ended_at_us=microseconds(attempt.ended_at),
+            outcome=attempt.outcome.value,
+            worker=attempt.worker,
+            error=attempt.error,
+        )
+    return message
+
+
+def job_of(message: pb.Job) -> Job:
+    """A job from the wire."""
+    return Job(
+        id=message.id,
+        entrypoint=message.entrypoint,
+        payload=message.payload,
+        payload_object=message.payload_object or None,
+        payload_size=message.payload_size,
+        status=STATUS_OF[message.status],
+        priority=message.priority,
+        created_at=moment(message.created_at_us) or _EPOCH,
+        heartbeat_at=moment(message.heartbeat_at_us),
+        sequence=message.sequence,
+        attempts=message.attempts,
+        max_attempts=message.max_attempts,
+        claimed_at=moment(message.claimed_at_us),
+        token=message.token if message.HasField("token") else None,
+        worker=message.worker if message.HasField("worker") else None,
+        error=message.error if message.HasField("error") else None,
+        history=tuple(map(_attempt_of, message.history)),
+    )
+
+
+def _attempt_of(message: pb.Attempt) -> Attempt:
+    return Attempt(
+        claimed_at=moment(message.claimed_at_us) or _EPOCH,
+        ended_at=moment(message.ended_at_us) or _EPOCH,
+        outcome=Outcome(message.outcome),
+        worker=message.worker if message.HasField("worker") else None,
+        error=message.error if message.HasField("error") else None,
+    )
+
+
+def _new_job_message(job: Job) -> pb.NewJob:
+    message = pb.NewJob(
+        entrypoint=job.entrypoint,
+        payload=job.payload,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        id=job.id,
+        created_at_us=microseconds(job.created_at),
+    )
+    if job.payload_object is not None:
+        message.payload_object = job.payload_object
+        message.payload_size = job.payload_size
+    return message
+
+
+def _new_job_of(message: pb.NewJob) -> Job:
+    created_at = moment(message.created_at_us)
+    if not message.id or created_at is None:
+        raise ConfigurationError("in a batch a job comes with its id and with created_at_us")
+    return Job(
+        id=message.id,
+        entrypoint=message.entrypoint,
+        payload=message.payload,
+        payload_object=message.payload_object or None,
+        payload_size=message.payload_size,
+        priority=message.priority,
+        max_attempts=message.max_attempts or _MAX_ATTEMPTS,
+        created_at=created_at,
+    )
+
+
+def _claim_message(claim: Claim) -> pb.Claim:
+    return pb.Claim(job_id=claim.job_id, token=claim.token)
+
+
+def claim_of(message: pb.Claim) -> Claim:
+    """A claim from the wire."""
+    return Claim(message.job_id, message.token if message.HasField("token") else None)
+
+
+# Operations
+
+
+def operation_message(operation: Operation) -> pb.Operation:
+    """An operation for the wire."""
+    match operation:
+        case Enqueue():
+            return pb.Operation(enqueue=pb.EnqueueRequest(jobs=map(_new_job_message, operation.jobs)))
+        case Dequeue():
+            dequeue = pb.DequeueRequest(
+                entrypoint=operation.entrypoint,
+                batch_size=operation.batch_size,
+                token=operation.token,
+                worker=operation.worker,
+            )
+            return pb.Operation(dequeue=dequeue)
+        case Ack():
+            ack = pb.AckRequest(claim=_claim_message(operation.claim), result=operation.result)
+            return pb.Operation(ack=ack)
+        case AckMany():
+            return pb.Operation(ack_many=pb.AckManyRequest(claims=map(_claim_message, operation.claims)))
+        case Nack():
+            nack = pb.NackRequest(claim=_claim_message(operation.claim), error=operation.error)
+            return pb.Operation(nack=nack)
+        case Heartbeat():
+            return pb.Operation(heartbeat=pb.HeartbeatRequest(claim=_claim_message(operation.claim)))
+        case Release():
+            return pb.Operation(release=pb.ReleaseRequest(claims=map(_claim_message, operation.claims)))
+        case Bury():
+            bury = pb.BuryRequest(claim=_claim_message(operation.claim), error=operation.error)
+            return pb.Operation(bury=bury)
+        case Transact():
+            parts = map(operation_message, operation.operations)
+            return pb.Operation(transaction=pb.TransactionRequest(operations=parts))
+        case EnqueueSegments():
+            segments = map(msgspec.json.encode, operation.segments)
+            return pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=segments))
+        case RequeueSilent():
+            timeout_us = (operation.now - operation.before) // _MICROSECOND
+            return pb.Operation(requeue_stale=pb.RequeueStaleRequest(timeout_us=timeout_us))
+        case Find():
+            return pb.Operation(find=pb.FindRequest(job_id=operation.job_id))
+        case Count():
+            return pb.Operation(stats=pb.StatsRequest())
+        case Refresh():
+            return pb.Operation(version=pb.VersionRequest())
+    raise ConfigurationError(f"a client does not send {type(operation).__name__}")
+
+
+def operation_of(message: pb.Operation, now: datetime) -> Operation:
+    """An operation from the wire, as of a time. Raises ConfigurationError."""
+    match message.WhichOneof("operation"):
+        case "enqueue":
+            return Enqueue(tuple(map(_new_job_of, message.enqueue.jobs)))
+        case "dequeue":
+            return _dequeue_of(message.dequeue, now)
+        case "ack":
+            return Ack(claim_of(message.ack.claim), now, message.ack.result)
+        case "ack_many":
+            return AckMany(tuple(map(claim_of, message.ack_many.claims)), now)
+        case "nack":
+            nack = message.nack
+            return Nack(claim_of(nack.claim), nack.error if nack.HasField("error") else None, now)
+        case "heartbeat":
+            return Heartbeat(claim_of(message.heartbeat.claim), now)
+        case "release":
+            return Release(tuple(map(claim_of, message.release.claims)))
+        case "bury":
+            return Bury(claim_of(message.bury.claim), message.bury.error, now)
+        case "transaction":
+            return Transact(tuple(operation_of(part, now) for part in message.transaction.operations))
+        case "enqueue_segments":
+            return EnqueueSegments(_segments_of(message.enqueue_segments.segments))
+        case "requeue_stale":
+            return RequeueSilent(now - timedelta(microseconds=message.requeue_stale.timeout_us), now)
+        case "find":
+            return Find(message.find.job_id)
+        case "stats":
+            return Count()
+        case "version":
+            return Refresh()
+    raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
+
+
+def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
+    if not message.token:
+        raise ConfigurationError("in a batch a dequeue comes with the claim's token")
+    return Dequeue(
+        message.entrypoint if message.HasField("entrypoint") else None,
+        message.batch_size or 1,
+        message.token,
+        now,
+        message.worker or None,
+    )
+
+
+def _segments_of(segments: Iterable[bytes]) -> tuple[Segment, ...]:
+    try:
+        return tuple(msgspec.json.decode(segment, type=Segment) for segment in segments)
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(f"no entry of a segment: {error}") from error
+
+
+# Answers
+
+
+def answer_message(operation: Operation, answer: Any) -> pb.Answer:
+    """What an operation is answered, for the wire."""
+    match answer:
+        case None:
+            return pb.Answer(done=pb.Done())
+        case BucketQError():
+            return pb.Answer(refusal=refusal_message(answer))
+        case Job():
+            return pb.Answer(job=job_message(answer))
+        case Stats():
+            return pb.Answer(stats=stats_message(answer))
+        case int():
+            return pb.Answer(number=answer)
+    match operation:
+        case Enqueue():
+            return pb.Answer(added=pb.Sequences(sequences=[job.sequence for job in answer]))
+        case Dequeue():
+            return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
+        case AckMany():
+            return pb.Answer(refusals=pb.Refusals(refusals=map(refusal_message, answer)))
+        case Find():
+            return pb.Answer(segments=pb.Segments(segments=map(msgspec.json.encode, answer)))
+    raise TypeError(f"no answer to {type(operation).__name__}: {answer!r}")
+
+
+def answer_of(operation: Operation, message: pb.Answer) -> Any:
+    """What an operation was answered; an error that it was refused with is returned."""
+    match message.WhichOneof("answer"):
+        case "refusal":
+            return error_of(message.refusal)
+        case "added" if isinstance(operation, Enqueue):
+            return [
+                replace(job, sequence=sequence)
+                for job, sequence in zip(operation.jobs, message.added.sequences, strict=True)
+            ]
+        case "jobs":
+            return [job_of(job) for job in message.jobs.jobs]
+        case "job":
+            return job_of(message.job)
+        case "refusals":
+            return [error_of(refusal) for refusal in message.refusals.refusals]
+        case "number":
+            return message.number
+        case "stats":
+            return stats_of(message.stats)
+        case "segments":
+            return list(_segments_of(message.segments.segments))
+    return None
+
+
+def stats_message(stats: Stats) -> pb.StatsResponse:
+    """The counts, for the wire."""
+    return pb.StatsResponse(**stats._asdict())
+
+
+def stats_of(message: pb.StatsResponse) -> Stats:
+    """The counts, from the wire."""
+    return Stats(*(getattr(message, name) for name in Stats._fields))
+
+
+def info_message(info: ObjectInfo) -> pb.ObjectInfo:
+    """A listed object, for the wire."""
+    return pb.ObjectInfo(
+        name=info.name, size_bytes=info.size_bytes, modified_at_us=microseconds(info.modified_at)
+    )
+
+
+def info_of(message: pb.ObjectInfo) -> ObjectInfo:
+    """A listed object, from the wire."""
+    return ObjectInfo(message.name, message.size_bytes, moment(message.modified_at_us) or _EPOCH)
+
+
+def refusal_message(error: Exception) -> pb.Refusal:
+    """An error, for the wire."""
+    refusal = Refusal.of(error)
+    return pb.Refusal(
+        error=refusal.error,
+        message=refusal.message,
+        job_id=refusal.job_id,
+        leader=error.address if isinstance(error, NotLeaderError) else "",
+        version=error.version if isinstance(error, SessionForgottenError) else 0,
+    )
+
+
+def error_of(message: pb.Refusal) -> BucketQError:
+    """An error, from the wire."""
+    if message.error == NotLeaderError.__name__:
+        return NotLeaderError(message.leader)
+    if message.error == SessionForgottenError.__name__:
+        return SessionForgottenError(message.version)
+    return Refusal(message.error, message.message, message.job_id).exception()
