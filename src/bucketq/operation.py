@@ -423,7 +423,8 @@ def _told_by(state: QueueState, operation: "Operation") -> Any:
         case Enqueue():
             return [state.find(job.id) or job for job in operation.jobs]
         case Dequeue():
-            return [job for job in state.in_progress_jobs() if job.token == operation.token]
+            # None: there was nothing, or all of it is lost again. Whoever asked has to ask anew.
+            return [job for job in state.in_progress_jobs() if job.token == operation.token] or None
         case Nack():
             return state.find(operation.claim.job_id)
         case AckMany():

@@ -168,7 +168,9 @@ class Queue(ABC):
         while True:
             token, now = self._mint.token(), self._clock.now()
             operation = Dequeue(entrypoint, batch_size, token, now, worker or self.worker)
-            claimed: list[Job] = await self._submit(operation, if_abandoned=_release)
+            claimed: list[Job] | None = await self._submit(operation, if_abandoned=_release)
+            if claimed is None:
+                continue  # it was claimed through a broker, and lost again before the answer came
             jobs = await self._with_payloads(claimed)
             if claimed and not jobs:
                 continue  # their payloads were lost, and they are dead now
@@ -394,7 +396,7 @@ def _ignore(answer: "asyncio.Future[Any]") -> None:
     _ = answer.cancelled() or answer.exception()
 
 
-def _release(claimed: list[Job]) -> Operation | None:
+def _release(claimed: list[Job] | None) -> Operation | None:
     return Release(tuple(map(Claim.of, claimed))) if claimed else None
 
 

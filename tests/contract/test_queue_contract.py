@@ -6,7 +6,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, S3Storage, Settings
+from bucketq import (
+    BrokerQueue,
+    DirectQueue,
+    InMemoryStorage,
+    LocalFileSystemStorage,
+    S3Storage,
+    Settings,
+    connect,
+    open_storage,
+)
+from bucketq.broker.serving import serving
 from bucketq.testing.queue import QueueContract
 
 from .servers import BUCKET
@@ -84,6 +94,40 @@ class TestBrokerQueueWithTinyLimits(Broker, OnStoragesWithTinyLimits):
 
 class TestDirectQueueWithTinyLimits(Direct, OnStoragesWithTinyLimits):
     pass
+
+
+class Grpc:
+    @asynccontextmanager
+    async def open(self):
+        async with (
+            serving(self.storage, settings=self.settings) as broker,
+            connect(f"grpc://{broker.address}", settings=self.settings) as q,
+        ):
+            yield q
+
+
+class TestGrpcQueue(Grpc, QueueContract):
+    settings = SETTINGS
+
+    @pytest.fixture(autouse=True, params=["memory", "file"])
+    def _storage(self, request):
+        self.storage = STORAGES[request.param](request)
+
+
+class TestGrpcQueueWithTinyLimits(Grpc, OnStoragesWithTinyLimits):
+    pass
+
+
+class TestGrpcQueueByStorage(QueueContract):
+    @asynccontextmanager
+    async def open(self):
+        url = f"file://{self.folder}/queue.json"
+        async with serving(open_storage(url)), connect(url, via="broker", settings=SETTINGS) as q:
+            yield q
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path
 
 
 class TestSoleWriter(QueueContract):

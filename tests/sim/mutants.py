@@ -10,7 +10,20 @@ import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bucketq import commit, group, ledger, operation, ready, segment, side_objects, state, table, upkeep
+from bucketq import (
+    commit,
+    group,
+    ledger,
+    operation,
+    ready,
+    segment,
+    sessions,
+    side_objects,
+    state,
+    table,
+    upkeep,
+)
+from bucketq.remote import lane
 
 
 @dataclass(frozen=True)
@@ -234,5 +247,47 @@ MUTANTS = [
         "_end_attempt",
         "self._put(given_back)",
         "self._put(given_back)\n    self.dropped += [job.payload_object] if job.payload_object else []",
+    ),
+    Mutant(
+        "apply a client's batch that is sent again",
+        operation.Batch,
+        "__call__",
+        "mark.number >= self.number",
+        "False",
+    ),
+    Mutant(
+        "apply a client's batch that comes after the next one",
+        operation.Batch,
+        "__call__",
+        "mark.number >= self.number",
+        "mark.number == self.number",
+    ),
+    Mutant(
+        "tell a batch again without its refusals",
+        operation.Batch,
+        "__call__",
+        "self.number, kept, self.now",
+        "self.number, {}, self.now",
+    ),
+    Mutant(
+        "tell a batch again without its claims",
+        operation.Batch,
+        "_told_again",
+        "else operation and _told_by(state, operation)",
+        "else ([] if isinstance(operation, Dequeue) else operation and _told_by(state, operation))",
+    ),
+    Mutant(
+        "apply the batch of a client that may be forgotten",
+        sessions.Sessions,
+        "is_forgotten",
+        "session not in self._marks and self.forgotten_version > seen_version",
+        "False",
+    ),
+    Mutant(
+        "number a batch anew when it is sent again",
+        lane.Lane,
+        "_send",
+        "number, seen_version = self._number, self._seen_version",
+        "self._number, seen_version = self._number + 1, self._seen_version; number = self._number",
     ),
 ]

@@ -10,18 +10,25 @@ from datetime import timedelta
 from unittest.mock import patch
 
 from actors import ACTORS, producer, worker
+from network import Network, NetworkBrokers
 from record import Record
 from recorded_queue import RecordedQueue
 
+import bucketq.sessions
 import bucketq.state
 from bucketq import BrokerQueue, CorruptStateError, DirectQueue, Settings
 from bucketq.archive import Archive
+from bucketq.broker.broker import Beats, Broker
+from bucketq.broker.service import Service
 from bucketq.codec import decode
 from bucketq.mint import Mint
+from bucketq.remote.queue import RemoteQueue
 from bucketq.testing.simulated_bucket import CALM, SimulatedBucket, Weather
 from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop
 
 STALE_AFTER_S = 4.0
+BEATS = Beats(interval_s=1.0, timeout_s=3.0)
+BROKERS = ["b0:1", "b1:1"]
 CALM_S_MAX = 900.0
 # Longer than any call may take once the weather is calm.
 PATIENCE_S = 30.0
@@ -42,6 +49,9 @@ class World:
         self.storm_s = self.random.uniform(5, 30)
         self.collect_after_s = self.random.choice([1.0, 10.0, 1000.0])
         self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
+        # In every fourth run there are brokers, and most processes are their clients.
+        self.has_brokers = seed % 4 == 3
+        self.network = Network(random.Random(seed))
 
     def now_s(self):
         return asyncio.get_running_loop().time()
@@ -58,9 +68,16 @@ class World:
     async def run(self):
         self.bucket.weather = self._draw_weather()
         self.bucket.on_request = self._maybe_kill
+        storms = [self._kill, self._pause, self._outage]
+        if self.has_brokers:
+            self.network.loss = self.random.choice([0, 0.01, 0.1])
+            self.network.delay_s = self.random.choice([0.001, 0.02, 0.2])
+            for address in BROKERS:
+                self._start_broker(address)
+            storms.append(self._cut)
         for number in range(self.random.choice([1, 2, 2, 3, 3, 4])):
             self._start(f"p{number}", self._draw_actors())
-        storms = [asyncio.create_task(storm()) for storm in (self._kill, self._pause, self._outage)]
+        storms = [asyncio.create_task(storm()) for storm in storms]
         await asyncio.sleep(self.storm_s)
         for storm in storms:
             storm.cancel()
@@ -117,11 +134,32 @@ class World:
         process.start(self._live(name, actors))
         return process
 
-    async def _live(self, name, actors):
-        clock = VirtualClock(timedelta(seconds=self.random.choice([0, 0, 3, -3, 7200, -7200])))
-        mint = Mint(random.Random(self.random.random()))
-        storage = self.bucket.storage(name)
-        settings = Settings(
+    def _start_broker(self, address):
+        process = Process(address)
+        self.processes.append(process)
+        self.note(f"{address} starts: a broker")
+        process.start(self._serve(process, address))
+
+    async def _serve(self, process, address):
+        clock, mint = self._draw_clock(), Mint(random.Random(self.random.random()))
+        broker = Broker(self.bucket.storage(address), self._draw_settings(), BEATS, clock, mint)
+        broker.address = address
+        self.network.join(address, process, Service(broker))
+        running = asyncio.create_task(broker.run())
+        if self.is_stormy and self.random.random() < 0.3:
+            await asyncio.sleep(self.random.uniform(0, self.storm_s))
+            if self.is_stormy:
+                self.note(f"{address} is told to stop")
+                broker.stop()
+        await running
+        process.kill()
+        await self._replace(process)
+
+    def _draw_clock(self):
+        return VirtualClock(timedelta(seconds=self.random.choice([0, 0, 3, -3, 7200, -7200])))
+
+    def _draw_settings(self):
+        return Settings(
             stale_after_s=STALE_AFTER_S,
             retry_for_s=self.random.choice([5, 20]),
             commit_interval_s=self.random.choice([0, 0, 0.3]),
@@ -135,6 +173,25 @@ class World:
             archive_after_s=self.random.choice([2, 20]),
             archive_payloads=self.random.random() < 0.3,
         )
+
+    async def _live(self, name, actors):
+        clock, mint = self._draw_clock(), Mint(random.Random(self.random.random()))
+        storage = self.bucket.storage(name)
+        settings = self._draw_settings()
+        if self.has_brokers and self.random.random() < 0.8:
+            by_storage = self.random.random() < 0.5
+            remote = RemoteQueue(
+                lambda: NetworkBrokers(self.network, name),
+                BROKERS,
+                storage=storage if by_storage else None,
+                settings=settings,
+                clock=clock,
+                mint=mint,
+            )
+            async with remote:
+                remote.worker = name
+                queue = RecordedQueue(remote, self, name, STALE_AFTER_S)
+                await asyncio.gather(*(actor(queue, self) for actor in actors))
         if self.random.random() < 0.3:
             direct = DirectQueue(storage, settings, clock, mint)
             direct.worker = name
@@ -155,13 +212,15 @@ class World:
 
     async def _replace(self, victim):
         await asyncio.sleep(self.random.expovariate(1 / 3))
-        if self.is_stormy:
+        if self.is_stormy and victim.name in BROKERS:
+            self._start_broker(victim.name)
+        elif self.is_stormy:
             self._start(f"{victim.name}'", self._draw_actors())
 
     def _maybe_kill(self, client, what):
         """Kill a process just after it has sent a request, so that each of its steps is its last once."""
         if self.is_stormy and what != "read" and self.random.random() < self.kills_at_requests:
-            [victim] = [process for process in self.processes if process.name == client]
+            victim = next(process for process in reversed(self.processes) if process.name == client)
             victim.kill()
             self.note(f"{victim.name} is killed as it sends {what}")
             replace = asyncio.get_running_loop().create_task(self._replace(victim), context=Context())
@@ -176,6 +235,15 @@ class World:
             await asyncio.sleep(self.random.uniform(0, 3 * STALE_AFTER_S))
             sleeper.resume()
             self.note(f"{sleeper.name} goes on")
+
+    async def _cut(self):
+        """Cut processes off from brokers for a while."""
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / 10))
+            names = [process.name for process in self.processes]
+            self.network.cuts = {(self.random.choice(names), self.random.choice(BROKERS)) for _ in range(3)}
+            await asyncio.sleep(self.random.uniform(0, 12))
+            self.network.cuts = set()
 
     async def _outage(self):
         while True:
@@ -192,6 +260,11 @@ class World:
         for process in self.processes:
             if process.is_paused:
                 process.resume()
+        self.network.cuts, self.network.loss = set(), 0.0
+        if self.has_brokers:
+            for address in BROKERS:
+                if not any(process.name == address and process.is_alive for process in self.processes):
+                    self._start_broker(address)
         self._start("finisher", [worker, worker])
 
     async def _clean_up(self):
@@ -217,7 +290,8 @@ def simulate(seed):
     """Run one seed; return its record."""
     # With few signatures kept, some seeds see theirs pushed out.
     few_writers = patch.object(bucketq.state, "WRITERS_MAX", 64 if seed % 3 else 2)
-    with few_writers, asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
+    few_sessions = patch.object(bucketq.sessions, "SESSIONS_MAX", 4096 if seed % 3 else 2)
+    with few_writers, few_sessions, asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
         runner.get_loop().set_exception_handler(lambda loop, context: None)
         world = World(seed)
         try:

@@ -111,7 +111,7 @@ def test_a_batch_that_is_sent_again_changes_nothing_and_is_answered_the_same():
         told = again.apply(work)
         assert (again.changes, again.stats) == before
         claimed, refused, refusals, given_back, requeued, added = told.answers
-        assert claimed == [], "job-1 is finished, job-2 given back: no claim is left"
+        assert claimed is None, "job-1 is finished, job-2 given back: no claim is left"
         assert isinstance(refused, JobNotFoundError)
         assert refused.job_id == "nobody"
         assert [error.job_id for error in refusals] == ["job-9"]

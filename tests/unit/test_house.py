@@ -1,6 +1,8 @@
 """The rules of the house: which room may know which, and which rooms stay pure."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import bucketq
@@ -10,7 +12,7 @@ SOURCE = Path(bucketq.__file__).parent
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
     {"errors", "clock"},
-    {"object_name", "archive_name", "mint", "retry", "pace", "settings", "refusal", "sessions"},
+    {"v1", "object_name", "archive_name", "mint", "retry", "pace", "settings", "refusal", "sessions"},
     {"job"},
     {"jobline", "ledger", "election"},
     {"segment", "archived_job"},
@@ -25,7 +27,9 @@ FLOORS = [
     {"group"},
     {"queue"},
     {"embedded"},
-    {"url", "broker"},
+    {"wire"},
+    {"remote", "broker"},
+    {"url"},
     {"demo", "testing", "cli"},
     {"__main__"},
 ]
@@ -97,13 +101,17 @@ def test_pure_rooms_hold_no_io_clock_or_chance():
 
 
 def test_the_core_needs_only_msgspec_and_obstore():
-    import sys
-
     allowed = {"bucketq", "msgspec", "obstore", *sys.stdlib_module_names}
     for room, path in rooms():
-        if room not in {"demo", "testing", "cli"}:
+        is_of_brokers = room in {"v1", "wire"} or path.stem.startswith("grpc_")
+        if room not in {"demo", "testing", "cli"} and not is_of_brokers:
             found = {name.split(".")[0] for name in imports_of(path)} - allowed
             assert not found, f"{path.name} imports {found}"
+
+
+def test_grpc_comes_only_with_brokers():
+    code = "import sys, bucketq, bucketq.cli.__main__; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_public_names():

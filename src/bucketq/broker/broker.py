@@ -72,20 +72,18 @@ class _Term:
 class Broker:
     """One of any number of brokers for a queue; `run` it until it is stopped.
 
-    broker = Broker(open_storage("s3://my-bucket/jobs.json"), "10.0.0.7:7420")
-    await broker.run()
+    `address`, where clients reach it, is to be set before.
     """
 
     def __init__(
         self,
         storage: Bucket,
-        address: str,
         settings: Settings | None = None,
         beats: Beats | None = None,
         clock: Clock | None = None,
         mint: Mint | None = None,
     ) -> None:
-        self.address = address
+        self.address = ""
         self._storage = storage
         self._settings = settings or Settings()
         self._beats = beats or Beats()
@@ -98,6 +96,7 @@ class Broker:
         self._known: Leader | None = None
         self._term: _Term | None = None
         self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def is_leading(self) -> bool:
@@ -121,13 +120,19 @@ class Broker:
         working = asyncio.ensure_future(work(term.queue))
         try:
             await asyncio.wait((working, term.is_over), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
+            # If it was cancelled, that was the end of the term.
+            if working.done() and not working.cancelled():
                 with suppress(QueueClosedError):
                     return working.result()
             raise NotLeaderError(self._known.address if self._known else "")
         finally:
             if not working.done():
                 working.cancel()
+
+    async def wait_changed(self) -> None:
+        """Return when the broker begins to lead, or ends."""
+        self._changed.clear()
+        await self._changed.wait()
 
     def stop(self) -> None:
         """Make `run` finish: take nothing more, flush, step down, return."""
@@ -142,6 +147,7 @@ class Broker:
                     await self._lead(term)
         finally:
             term, self._term = self._term, None
+            self._changed.set()
             if term is not None:
                 await term.queue.resign(self.id)
                 term.end()
@@ -192,6 +198,7 @@ class Broker:
 
     async def _lead(self, term: _Term) -> None:
         self._term = term
+        self._changed.set()
         alive_s = self._clock.monotonic_s()
         while not self._stopping.is_set():
             await self._sleep(self._beats.interval_s)
@@ -217,6 +224,7 @@ class Broker:
     def _depose(self, term: _Term, leader: Leader | None, why: str) -> None:
         log.warning("leading no more: %s", why, extra={"epoch": term.leader.epoch})
         self._term, self._known, self._etag = None, leader, None
+        self._changed.set()
         self._watch.observe(leader, self._clock.monotonic_s())
         term.end()
         term.queue.abandon()

@@ -1,6 +1,7 @@
 """bucketq: look after a queue from the command line.
 
     bucketq verify file:///var/lib/myapp/queue.json     prove that nothing is lost or doubled
+    bucketq serve s3://my-bucket/jobs.json              run a broker for remote clients
 
 Exit codes: 0, all is well; 1, something is wrong with the queue; 2, it could not be looked at.
 """
@@ -10,6 +11,7 @@ import asyncio
 import sys
 
 from bucketq.cli.progress import shown_progress
+from bucketq.cli.serve import add_serve
 from bucketq.errors import BucketQError
 from bucketq.storage import open_storage
 from bucketq.verify import Verdict, verify
@@ -30,9 +32,12 @@ def main() -> int:
         help="walk queue.json, segments, payloads and archive: nothing lost, doubled, missing or unreadable",
     )
     command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
+    command.set_defaults(run=lambda given: asyncio.run(_verify(given.url)))
+    add_serve(commands)
     options = parser.parse_args()
     try:
-        return asyncio.run(_verify(options.url))
+        code: int = options.run(options)
+        return code
     except BucketQError as error:
         print(f"bucketq: {error}", file=sys.stderr)
         return 2

@@ -17,7 +17,7 @@ from bucketq.commit import IfAbandoned, Pending, refuse
 from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
 from bucketq.mint import Mint
 from bucketq.operation import Answers, Operation, enqueued_by
-from bucketq.remote.brokers import Brokers, Leading
+from bucketq.remote.brokers import Brokers, Leading, UnreachableError
 
 _OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
@@ -99,26 +99,31 @@ class Lane:
         if not batch:
             return Answers(0, [])
         self._number += 1
-        tries = 0
         operations = [pending.operation for pending in batch]
+        may_be_applied = False
 
         async def send(address: str) -> Answers:
-            nonlocal tries
-            tries += 1
-            return await self._brokers.batch(
-                address, self._session, self._number, self._seen_version, operations
-            )
+            nonlocal may_be_applied
+            number, seen_version = self._number, self._seen_version
+            try:
+                return await self._brokers.batch(address, self._session, number, seen_version, operations)
+            except SessionForgottenError:
+                raise
+            except BaseException as error:
+                may_be_applied |= not isinstance(error, UnreachableError) or error.was_sent
+                raise
 
-        try:
-            answers = await self._leading.ask(send)
-        except SessionForgottenError as forgotten:
-            self._seen_version = forgotten.version
-            if tries > 1:
-                raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
-            # It was never sent before, so it was never applied.
-            answers = await self._leading.ask(send)
-        self._seen_version = max(self._seen_version, answers.version)
-        return answers
+        while True:
+            try:
+                answers = await self._leading.ask(send)
+            except SessionForgottenError as forgotten:
+                if may_be_applied:
+                    raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
+                # A new client, or one that was idle for long.
+                self._seen_version = forgotten.version
+            else:
+                self._seen_version = max(self._seen_version, answers.version)
+                return answers
 
     def _answer(self, batch: list[Pending], answers: list[Any]) -> None:
         for pending, outcome in zip(batch, answers, strict=True):
