@@ -1,11 +1,13 @@
 """The queue contract over both embedded queues: on memory, a file and a two-method adapter; and again
 with limits so small that most jobs stand in segments and every payload in an object, also on S3."""
 
+import asyncio
 import uuid
 from contextlib import asynccontextmanager
 
 import pytest
 
+import bucketq.sync
 from bucketq import (
     BrokerQueue,
     DirectQueue,
@@ -128,6 +130,52 @@ class TestGrpcQueueByStorage(QueueContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path):
         self.folder = tmp_path
+
+
+class FromThreads:
+    """A sync queue as the contract wants it: each call is made in a thread."""
+
+    def __init__(self, queue):
+        self._queue = queue
+        self.settings = queue.settings
+
+    def __getattr__(self, name):
+        method = getattr(self._queue, name)
+        return lambda *args, **options: asyncio.to_thread(method, *args, **options)
+
+    @asynccontextmanager
+    async def transaction(self):
+        block = self._queue.transaction()
+        transaction = await asyncio.to_thread(block.__enter__)
+        try:
+            yield transaction
+        except BaseException as error:
+            await asyncio.to_thread(block.__exit__, type(error), error, None)
+            raise
+        await asyncio.to_thread(block.__exit__, None, None, None)
+
+
+class Sync(QueueContract):
+    # A thread cannot be cancelled; test_sync.py has what there is instead.
+    test_a_cancelled_dequeue_keeps_no_job = None
+
+    @asynccontextmanager
+    async def opened(self, url):
+        block = bucketq.sync.connect(url, settings=SETTINGS)
+        yield FromThreads(await asyncio.to_thread(block.__enter__))
+        await asyncio.to_thread(block.__exit__, None, None, None)
+
+
+class TestSyncQueue(Sync):
+    def open(self):
+        return self.opened("memory://")
+
+
+class TestSyncGrpcQueue(Sync):
+    @asynccontextmanager
+    async def open(self):
+        async with serving(InMemoryStorage()) as broker, self.opened(f"grpc://{broker.address}") as q:
+            yield q
 
 
 class TestSoleWriter(QueueContract):

@@ -261,6 +261,7 @@ MUTANTS = [
         "__call__",
         "mark.number >= self.number",
         "mark.number == self.number",
+        first_seed=2120,
     ),
     Mutant(
         "tell a batch again without its refusals",
@@ -268,6 +269,7 @@ MUTANTS = [
         "__call__",
         "self.number, kept, self.now",
         "self.number, {}, self.now",
+        first_seed=1570,
     ),
     Mutant(
         "tell a batch again without its claims",

@@ -30,7 +30,7 @@ FLOORS = [
     {"wire"},
     {"remote", "broker"},
     {"url"},
-    {"demo", "testing", "cli"},
+    {"demo", "testing", "cli", "sync"},
     {"__main__"},
 ]
 PURE = [

@@ -1,0 +1,227 @@
+"""The same queues for code without async.
+
+    import bucketq.sync
+
+    with bucketq.sync.connect("file:///var/lib/myapp/queue.json") as q:
+        q.enqueue("send_email", {"to": "alice@example.com"})
+        for job in q.dequeue("send_email", wait=20):
+            ...
+            q.ack(job)
+
+One queue may be shared by any number of threads: their calls share writes as those of an async
+program do. Behind it an event loop runs in a thread of its own.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from bucketq.errors import JobNotFoundError, QueueClosedError
+from bucketq.heartbeat import HeartbeatManager
+from bucketq.job import Claim, Job
+from bucketq.queue import Queue as AsyncQueue
+from bucketq.settings import Settings
+from bucketq.state import QueueState, Stats
+from bucketq.storage.port import ObjectInfo
+from bucketq.transaction import Transaction
+from bucketq.url import connect as connect_async
+
+T = TypeVar("T")
+
+
+def connect(
+    url: str,
+    *,
+    via: Literal["broker"] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> "Queue":
+    """Open the queue at a URL, as `bucketq.connect` does; use the result with `with`."""
+    return Queue(lambda: connect_async(url, via=via, storage_options=storage_options, settings=settings))
+
+
+class Queue:
+    """A queue without async; `open_queue` gives the async one behind it, which says what each method does."""
+
+    def __init__(self, open_queue: Callable[[], Any]) -> None:
+        self._open_queue = open_queue
+        self._queue: AsyncQueue | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise QueueClosedError("this queue is open already")
+        queue = self._open_queue()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="bucketq", daemon=True)
+        self._thread.start()
+        try:
+            self._run(queue.__aenter__())
+        except BaseException:
+            self._stop()
+            raise
+        self._queue = queue
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        queue, self._queue = self._queue, None
+        try:
+            if queue is not None:
+                self._run(queue.__aexit__(None, None, None))  # type: ignore[attr-defined]
+        finally:
+            self._stop()
+
+    def enqueue(
+        self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
+    ) -> Job:
+        """Add a job and return it."""
+        return self._run(self._opened.enqueue(entrypoint, payload, priority, max_attempts=max_attempts))
+
+    def enqueue_many(
+        self, entrypoint: str, payloads: Iterable[Any], priority: int = 0, *, max_attempts: int = 3
+    ) -> Sequence[str]:
+        """Add any number of jobs in one commit; return their ids. The iterable runs in the queue's thread."""
+        return self._run(self._opened.enqueue_many(entrypoint, payloads, priority, max_attempts=max_attempts))
+
+    def dequeue(
+        self,
+        entrypoint: str | None = None,
+        *,
+        batch_size: int = 1,
+        wait: float | None = None,
+        worker: str | None = None,
+    ) -> list[Job]:
+        """Claim up to `batch_size` jobs; with `wait`, watch an empty queue for so many seconds."""
+        return self._run(self._opened.dequeue(entrypoint, batch_size=batch_size, wait=wait, worker=worker))
+
+    def ack(self, job: Job | Claim | str, result: Any = None) -> None:
+        """The job is done."""
+        self._run(self._opened.ack(job, result))
+
+    def ack_many(self, jobs: Iterable[Job | Claim | str]) -> list[JobNotFoundError]:
+        """Acknowledge many jobs in one write; return an error for each that was refused."""
+        return self._run(self._opened.ack_many(jobs))
+
+    def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> Job:
+        """The job failed."""
+        return self._run(self._opened.nack(job, error))
+
+    def heartbeat(self, job: Job | Claim | str) -> None:
+        """The worker is alive and busy with the job."""
+        self._run(self._opened.heartbeat(job))
+
+    @contextmanager
+    def kept_alive(
+        self, job: Job | Claim | str, interval: timedelta | float = 60.0
+    ) -> Iterator[threading.Event]:
+        """Send heartbeats for a job while the block runs; raise at its end if the claim was lost.
+
+            with q.kept_alive(job) as lost:
+                for frame in frames(job.payload):
+                    if lost.is_set():
+                        break
+                    transcode(frame)
+
+        `lost` is set when the claim is: then the work is somebody else's.
+        """
+        is_lost, errors = threading.Event(), list[JobNotFoundError]()
+
+        def note(error: JobNotFoundError) -> None:
+            errors.append(error)
+            is_lost.set()
+
+        manager = HeartbeatManager(self._opened, job, interval, on_lost=note)
+        self._run(manager.__aenter__())
+        try:
+            yield is_lost
+        finally:
+            self._run(manager.__aexit__(None, None, None))
+        if errors:
+            raise errors[0]
+
+    def requeue_stale(self, timeout: timedelta) -> int:
+        """Take every job whose last heartbeat is older than `timeout`; return how many."""
+        return self._run(self._opened.requeue_stale(timeout))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Collect enqueues, acks and nacks that land in one commit or not at all."""
+        transaction = self._opened.transaction()
+        self._run(transaction.__aenter__())
+        try:
+            yield transaction
+        except BaseException as error:
+            self._run(transaction.__aexit__(type(error), error, None))
+            raise
+        self._run(transaction.__aexit__(None, None, None))
+
+    def stats(self) -> Stats:
+        """How many jobs there are, and were."""
+        return self._run(self._opened.stats())
+
+    def find(self, job: Job | str) -> Job | None:
+        """The job as it stands now, or None if it is not in the queue."""
+        return self._run(self._opened.find(job))
+
+    def fetch_payload(self, job: Job) -> bytes:
+        """The payload of a job that was found or listed."""
+        return self._run(self._opened.fetch_payload(job))
+
+    def read_state(self) -> QueueState:
+        """Read the whole queue as it is now."""
+        return self._run(self._opened.read_state())
+
+    def collect_garbage(self, *, dry_run: bool = False) -> list[ObjectInfo]:
+        """Remove objects beside the queue that nothing refers to."""
+        return self._run(self._opened.collect_garbage(dry_run=dry_run))
+
+    @property
+    def worker(self) -> str:
+        """What the archive calls whoever claims jobs through this queue."""
+        return self._opened.worker
+
+    @worker.setter
+    def worker(self, name: str) -> None:
+        self._opened.worker = name
+
+    @property
+    def settings(self) -> Settings:
+        """How the queue behaves."""
+        return self._opened.settings
+
+    @property
+    def _opened(self) -> AsyncQueue:
+        if self._queue is None:
+            raise QueueClosedError("the queue is not open: use it inside `with`")
+        return self._queue
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None or threading.current_thread() is self._thread:
+            work.close()
+            raise QueueClosedError(
+                "the queue is not open, or was called from within itself: use it inside `with`"
+            )
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result()
+        except BaseException:
+            # Such as a KeyboardInterrupt: a dequeue that nobody waits for must keep no job.
+            answer.cancel()
+            raise
+
+    def _stop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
