@@ -19,7 +19,7 @@ CODE = $(wildcard src tests bench examples)
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo bench sim soak lock clean
+.PHONY: help setup test lint format demo bench sim soak proto lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -52,6 +52,9 @@ sim: $(DEV) ## Search for a seed that breaks a promise. Again: make sim SEED=123
 
 soak: $(DEV) $(SERVERS) ## Kill real processes at work, on a file and on SeaweedFS
 	@$(PY) tests/sim/soak.py $(ARGS)
+
+proto: $(DEV) ## Generate the messages of proto/ anew
+	$(PY) -m grpc_tools.protoc -Iproto --python_out=src --pyi_out=src proto/bucketq/v1/queue.proto
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
 	$(COMPILE) pyproject.toml requirements.in --extra cli --extra broker --output-file requirements.lock

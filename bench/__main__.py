@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import archiving, deep
+from bench import archiving, brokers, deep
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -27,7 +27,7 @@ from bench.requests import count_all
 from bench.side import ROOT, Side
 from bench.suite import SUITE
 
-PARTS = ("requests", "bound", "floor", "deep", "archive", *(series.key for series in SUITE))
+PARTS = ("requests", "bound", "floor", "deep", "archive", "brokers", *(series.key for series in SUITE))
 
 
 def main() -> None:
@@ -60,6 +60,10 @@ def main() -> None:
         report.say("archive")
         amount = archiving.Amount().shortened() if options.quick else archiving.Amount()
         report.add_findings("archive", "The archive, local file", archiving.measure(folder, amount))
+    if "brokers" in parts:
+        report.say("brokers")
+        size = brokers.Amount().shortened() if options.quick else brokers.Amount()
+        report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:

@@ -12,6 +12,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
     AccessDeniedError,
+    BrokerUnavailableError,
     BucketQError,
     CASConflictError,
     ClaimLostError,
@@ -19,6 +20,7 @@ from bucketq.errors import (
     CorruptStateError,
     JobNotFoundError,
     NewerFormatError,
+    NotLeaderError,
     ObjectExistsError,
     ObjectNotFoundError,
     OutcomeUnknownError,
@@ -53,6 +55,7 @@ __all__ = [
     "AccessDeniedError",
     "AzureStorage",
     "BrokerQueue",
+    "BrokerUnavailableError",
     "BucketQError",
     "CASConflictError",
     "Claim",
@@ -68,6 +71,7 @@ __all__ = [
     "JobStatus",
     "LocalFileSystemStorage",
     "NewerFormatError",
+    "NotLeaderError",
     "ObjectExistsError",
     "ObjectInfo",
     "ObjectNotFoundError",

@@ -16,6 +16,7 @@ import bucketq
 from bucketq import BrokerQueue, LocalFileSystemStorage, Settings
 from bucketq.codec import decode
 from bucketq.storage.cloud import CloudStorage
+from tests.acceptance.served import served
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -117,13 +118,28 @@ def test_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "{'order': 7} {'receipt': 'R-7'}" in capsys.readouterr().out
 
 
+def test_brokers(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/queue.json"
+    with served(url) as first, served(url) as second:
+        block = block_with("grpc://")
+        for port, broker in (("7420", first), ("7421", second)):
+            block = block.replace(f"localhost:{port}", broker.address)
+        run(block, tmp_path, bucketq=bucketq)
+    assert json.loads((tmp_path / "queue.json").read_bytes())["completed_total"] == 1
+
+
+def test_without_async(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(block_with("bucketq.sync"), tmp_path)
+    assert capsys.readouterr().out == "{'image': 7}\n"
+
+
 def test_settings(tmp_path: Path) -> None:
     q = run(block_with("commit_interval_s=2.0"), tmp_path)["q"]
     assert (q.settings.commit_interval_s, q.settings.stale_after_s) == (2.0, 120)
 
 
 def test_no_block_is_left_out() -> None:
-    assert len(blocks("python")) == 9
+    assert len(blocks("python")) == 11
 
 
 def test_the_file_can_be_opened() -> None:

@@ -1,6 +1,6 @@
 """One real process of the soak: actors on a queue, until it is killed.
 
-    python crew.py FOLDER NAME direct|broker STALE_AFTER_S URL [OPTION=VALUE …]
+    python crew.py FOLDER NAME direct|broker|remote|serve:PORT STALE_AFTER_S URL [OPTION=VALUE …]
 
 Calls go to FOLDER/NAME.calls as they begin and end, writes to FOLDER/NAME.writes.
 """
@@ -9,6 +9,7 @@ import asyncio
 import logging
 import pickle
 import random
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,11 @@ from actors import ACTORS, producer, worker
 from chronicle import Chronicle
 from recorded_queue import RecordedQueue
 
-from bucketq import BrokerQueue, DirectQueue, Settings, open_storage
+from bucketq import BrokerQueue, DirectQueue, Settings, connect, open_storage
+from bucketq.broker.broker import Beats
+from bucketq.broker.serving import serving
+
+BEATS = Beats(interval_s=0.5, timeout_s=2.0)
 
 
 class RealWorld:
@@ -59,17 +64,32 @@ def soak_settings(stale_after_s):
 async def main(folder, name, kind, stale_after_s, url, *options):
     logging.getLogger("bucketq").setLevel(logging.ERROR)
     world = RealWorld(Path(folder) / f"{name}.calls")
+    settings = soak_settings(float(stale_after_s))
+    actors = [producer, worker, world.random.choice(ACTORS), world.random.choice(ACTORS)]
+    if kind == "remote":
+        async with connect(url, settings=settings) as remote:
+            queue = RecordedQueue(remote, world, name, settings.stale_after_s)
+            await asyncio.gather(*(actor(queue, world) for actor in actors))
     storage = Chronicle(
         open_storage(url, **dict(option.split("=", 1) for option in options)), Path(folder) / f"{name}.writes"
     )
-    settings = soak_settings(float(stale_after_s))
-    actors = [producer, worker, world.random.choice(ACTORS), world.random.choice(ACTORS)]
+    if kind.startswith("serve:"):
+        await serve(storage, int(kind.removeprefix("serve:")), settings)
+        return
     if kind == "direct":
         queue = RecordedQueue(DirectQueue(storage, settings), world, name, settings.stale_after_s)
         await asyncio.gather(*(actor(queue, world) for actor in actors))
     async with BrokerQueue(storage, settings=settings) as broker:
         queue = RecordedQueue(broker, world, name, settings.stale_after_s)
         await asyncio.gather(*(actor(queue, world) for actor in actors))
+
+
+async def serve(storage, port, settings):
+    """Be a broker until SIGTERM."""
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    async with serving(storage, grpc_port=port, settings=settings, beats=BEATS):
+        await stopping.wait()
 
 
 if __name__ == "__main__":

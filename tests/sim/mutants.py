@@ -238,7 +238,7 @@ MUTANTS = [
         "seal a finished job twice",
         ledger.Ledger,
         "seal",
-        "self.finished, self.finished_size = [], 0",
+        "self.finished, self.finished_size, self._oldest = [], 0, None",
         "pass",
     ),
     Mutant(
@@ -284,6 +284,7 @@ MUTANTS = [
         "is_forgotten",
         "session not in self._marks and self.forgotten_version > seen_version",
         "False",
+        first_seed=260,
     ),
     Mutant(
         "number a batch anew when it is sent again",

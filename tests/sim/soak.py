@@ -1,6 +1,6 @@
 """Real processes on one real queue, killed with SIGKILL at random, then checked like a simulation.
 
-make soak                         a minute on a file, a minute on SeaweedFS
+make soak                         a minute and a series of failovers on a file, and the same on SeaweedFS
 make soak ARGS='--seconds 600'    longer
 """
 
@@ -44,6 +44,15 @@ class Member:
         self._lives += 1
         command = [sys.executable, str(CREW), str(self._folder), f"{self._name}{self._lives}", *self._tail]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE)
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def wait(self, limit_s):
+        """Wait until it has ended by itself; return its exit code."""
+        self._process.wait(limit_s)
+        self._process.stderr.close()
+        return self._process.returncode
 
     def kill(self):
         ended_early = self._process.poll() is not None
@@ -136,6 +145,16 @@ def main():
                 print(story)
                 return 1
             print(f"  {len(record.calls)} calls, {len(record.versions) - 1} commits: every promise was kept")
+            print(f"brokers on {place}: the leader is killed 20 times, stopped 5 times, told to go 5 times")
+            url = url.replace(".json", "-of-brokers.json")
+            folder = make_folder(name, f"brokers on {place}")
+            record, took_s = failover(folder, url, kills=20, pauses=5, handovers=5, **options)
+            if story := judge_failover(record):
+                print(story)
+                return 1
+            print(f"  {len(record.calls)} calls, {len(record.versions) - 1} commits: every promise was kept")
+            for trial, times in took_s.items():
+                print(f"  without a leader after a {trial}: at most {max(times):.1f} s")
     return 0
 
 
@@ -147,6 +166,8 @@ def make_folder(*parts):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
+    from failover import failover, judge_failover
+
     from tests.contract.servers import BUCKET, seaweedfs
 
     sys.exit(main())

@@ -1,0 +1,292 @@
+"""`bucketq serve` as its users meet it: options, logs, signals, failover, health, reflection, raw gRPC."""
+
+import asyncio
+import json
+import signal
+import time
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_status import rpc_status
+
+import bucketq
+from bucketq import BrokerUnavailableError, DirectQueue, LocalFileSystemStorage, OutcomeUnknownError, Settings
+from bucketq.v1 import queue_pb2 as pb
+from tests.acceptance.served import Served, served
+
+QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"file://{tmp_path}/queue.json"
+
+
+async def until(condition, limit_s=20):
+    end_s = time.monotonic() + limit_s
+    while not await condition():
+        assert time.monotonic() < end_s, "it did not come to that"
+        await asyncio.sleep(0.05)
+
+
+async def test_a_client_works_while_leaders_come_and_go(url):
+    with served(url, *QUICK) as first:
+        first.wait_for("leading")
+        with served(url, *QUICK) as second:
+            second.wait_for("another broker leads")
+            addresses = f"grpc://{first.address},{second.address}"
+            async with bucketq.connect(addresses) as q:
+                await q.enqueue("mail", {"n": 1})
+                [job] = await q.dequeue("mail", wait=10)
+                first.signal(signal.SIGKILL)
+                await q.enqueue("mail", {"n": 2})
+                assert second.wait_for("leading")["epoch"] == 2
+                # The claim was made through the first one.
+                await q.heartbeat(job)
+                await q.ack(job)
+                with served(url, *QUICK) as third:
+                    third.wait_for("another broker leads")
+                    second.signal(signal.SIGTERM)
+                    assert second.wait() == 0
+                    assert "stepped down" in [line["message"] for line in second.log]
+                    assert third.wait_for("leading")["epoch"] == 3
+                    async with bucketq.connect(url, via="broker") as other:
+                        assert (await other.stats()).completed_total == 1
+                    async with bucketq.connect(f"grpc://{third.address}") as other:
+                        assert len(await other.dequeue("mail", wait=10)) == 1
+
+
+async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url):
+    with served(url, *QUICK) as first:
+        first.wait_for("leading")
+        with served(url, *QUICK) as second:
+            async with bucketq.connect(f"grpc://{first.address},{second.address}") as q:
+                await q.enqueue("mail", 1)
+                first.signal(signal.SIGSTOP)
+                await q.enqueue("mail", 2)
+                second.wait_for("leading")
+                first.signal(signal.SIGCONT)
+                first.wait_for("leading no more")
+                await q.enqueue("mail", 3)
+                assert (await q.stats()).enqueued_total == 3
+
+
+async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, tmp_path):
+    with served(url) as broker:
+        async with bucketq.connect(f"grpc://{broker.address}") as q:
+            waiting = asyncio.create_task(q.dequeue("mail", wait=20))
+            direct = DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json"))
+            await direct.enqueue("mail", "from the side")
+            [job] = await waiting
+            assert job.json() == "from the side"
+            await direct.ack(job)
+            assert (await q.stats()).completed_total == 1
+
+
+async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url):
+    with served(url, "--commit-interval", "1") as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}", settings=Settings(retry_for_s=0.5)) as q:
+            await q.stats()
+            adding = [asyncio.create_task(q.enqueue("mail", n)) for n in range(10)]
+            await asyncio.sleep(0.2)
+            broker.signal(signal.SIGTERM)
+            outcomes = await asyncio.gather(*adding, return_exceptions=True)
+            assert await asyncio.to_thread(broker.wait) == 0
+    async with bucketq.connect(url) as q:
+        assert (await q.stats()).enqueued_total == sum(isinstance(one, bucketq.Job) for one in outcomes) == 10
+        state = await q.read_state()
+        assert state.leader is None
+
+
+async def test_without_a_broker_a_client_says_so_and_what_to_do():
+    async with bucketq.connect("grpc://localhost:1", settings=Settings(retry_for_s=0.5)) as q:
+        with pytest.raises(BrokerUnavailableError, match="bucketq serve"):
+            await q.enqueue("mail")
+
+
+async def test_a_broker_that_dies_and_is_not_followed_leaves_the_outcome_open(url):
+    with served(url) as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}", settings=Settings(retry_for_s=0.5)) as q:
+            await q.enqueue("mail")
+            broker.signal(signal.SIGSTOP)
+            with pytest.raises(OutcomeUnknownError):
+                await q.enqueue("mail")
+
+
+async def test_a_deadline_is_honoured(url):
+    with served(url) as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}") as q:
+            await q.enqueue("mail")
+            broker.signal(signal.SIGSTOP)
+            began_s = time.monotonic()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await q.enqueue("mail")
+            assert time.monotonic() - began_s < 4
+            broker.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--host", "0.0.0.0"], "--insecure"),
+        (["--heartbeat-interval", "20"], "below"),
+        (["--log-level", "loud"], "log level"),
+        (["--commit-interval", "-1"], "commit_interval_s"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
+    broker = Served(url, "--grpc-port", "0", *options)
+    assert broker.wait() == 2
+    [line] = broker.log
+    assert line["message"].startswith("bucketq: ")
+    assert says in line["message"]
+
+
+def test_a_port_that_is_taken_is_told(url):
+    with served(url) as first:
+        port = first.address.rpartition(":")[2]
+        second = Served(url, "--grpc-port", port)
+        assert second.wait() == 2
+        assert port in second.log[-1]["message"]
+
+
+def test_options_come_from_the_environment_too(url):
+    with served(url, BUCKETQ_ADVERTISE="queue.example:7420", BUCKETQ_HEARTBEAT_TIMEOUT="5") as broker:
+        broker.wait_for("leading")
+        assert broker.address == "queue.example:7420"
+
+
+@pytest.fixture
+def channel(url):
+    with served(url) as broker:
+        broker.wait_for("leading")
+        with grpc.insecure_channel(broker.address) as channel:
+            yield channel
+
+
+def ask(channel, method, request, response):
+    call = channel.unary_unary(
+        f"/bucketq.v1.Queue/{method}",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=response.FromString,
+    )
+    return call(request, timeout=20)
+
+
+def test_every_call_by_itself(channel):
+    new = [pb.NewJob(entrypoint="mail", payload=b"[%d]" % n) for n in range(3)]
+    added = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=new), pb.Jobs).jobs
+    assert [(job.payload, job.max_attempts) for job in added] == [(b"[0]", 3), (b"[1]", 3), (b"[2]", 3)]
+    request = pb.DequeueRequest(entrypoint="mail", batch_size=2, worker="go:1", wait_us=10_000_000)
+    first, second = ask(channel, "Dequeue", request, pb.Jobs).jobs
+    assert (first.worker, first.status) == ("go:1", pb.STATUS_IN_PROGRESS)
+    claim = pb.Claim(job_id=first.id, token=first.token)
+    ask(channel, "Heartbeat", pb.HeartbeatRequest(claim=claim), pb.Done)
+    ask(channel, "Ack", pb.AckRequest(claim=claim, result=b'{"sent":true}'), pb.Done)
+    other = pb.Claim(job_id=second.id, token=second.token)
+    given_back = ask(channel, "Nack", pb.NackRequest(claim=other, error="no"), pb.Job)
+    assert (given_back.status, given_back.error) == (pb.STATUS_QUEUED, "no")
+    stats = ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse)
+    assert (stats.queued, stats.completed_total) == (2, 1)
+    leader = ask(channel, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
+    assert (leader.epoch, leader.is_me) == (1, True)
+
+
+def test_jobs_are_listed_page_by_page_also_from_segments(channel, url):
+    path = url.removeprefix("file://")
+
+    async def fill():
+        q = DirectQueue(LocalFileSystemStorage(path), Settings(segment_jobs_max=70))
+        await q.enqueue_many("mail", range(1500), priority=5)
+        await q.enqueue_many("mail", range(20), priority=1)
+        await q.enqueue_many("other", range(30))
+        return await q.dequeue("mail", batch_size=3)
+
+    claimed = [job.id for job in asyncio.run(fill())]
+    pages, token = [], ""
+    while not pages or token:
+        request = pb.ListJobsRequest(entrypoint="mail", page_size=400, page_token=token)
+        page = ask(channel, "ListJobs", request, pb.ListJobsResponse)
+        pages.append(page.jobs)
+        token = page.next_page_token
+    assert [len(page) for page in pages] == [400, 400, 400, 320]
+    jobs = [job for page in pages for job in page]
+    assert [job.id for job in jobs[:3]] == claimed
+    waiting = [(job.priority, job.sequence) for job in jobs[3:]]
+    assert waiting == sorted(waiting)
+    assert len({job.id for job in jobs}) == 1520
+    running = pb.ListJobsRequest(status=pb.STATUS_IN_PROGRESS)
+    found = ask(channel, "ListJobs", running, pb.ListJobsResponse)
+    assert ([job.id for job in found.jobs], found.next_page_token) == (claimed, "")
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "code", "error"),
+    [
+        ("Ack", pb.AckRequest(claim=pb.Claim(job_id="nobody")), "NOT_FOUND", "JobNotFoundError"),
+        ("Ack", pb.AckRequest(claim=pb.Claim(job_id="1"), result=b"{"), "INVALID_ARGUMENT", "PayloadError"),
+        ("Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob()]), "INVALID_ARGUMENT", "ConfigurationError"),
+        ("Dequeue", pb.DequeueRequest(batch_size=10**9), "INVALID_ARGUMENT", "ConfigurationError"),
+        ("Batch", pb.BatchRequest(), "INVALID_ARGUMENT", "ConfigurationError"),
+        ("ListJobs", pb.ListJobsRequest(page_token="x"), "INVALID_ARGUMENT", "ConfigurationError"),
+    ],
+)
+def test_refusals_are_typed(channel, method, request_, code, error):
+    with pytest.raises(grpc.RpcError) as refused:
+        ask(channel, method, request_, pb.Done)
+    assert refused.value.code().name == code
+    [detail] = rpc_status.from_call(refused.value).details
+    refusal = pb.Refusal()
+    assert detail.Unpack(refusal)
+    assert refusal.error == error
+
+
+def test_a_result_in_a_batch_that_is_no_json_harms_nobody(channel):
+    ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")]), pb.Jobs)
+    [job] = ask(channel, "Dequeue", pb.DequeueRequest(), pb.Jobs).jobs
+    ack = pb.AckRequest(claim=pb.Claim(job_id=job.id, token=job.token), result=b'1,"id":"2"')
+    batch = pb.BatchRequest(session="s", number=1, operations=[pb.Operation(ack=ack)])
+    with pytest.raises(grpc.RpcError, match="not JSON"):
+        ask(channel, "Batch", batch, pb.BatchResponse)
+    assert ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse).in_progress == 1
+
+
+def test_a_broker_that_waits_tells_who_leads_and_is_not_serving(url):
+    with served(url) as first:
+        first.wait_for("leading")
+        with served(url) as second:
+            second.wait_for("another broker leads")
+            with grpc.insecure_channel(second.address) as channel:
+                with pytest.raises(grpc.RpcError) as refused:
+                    ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse)
+                assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+                assert first.address in refused.value.details()
+                leader = ask(channel, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
+                assert (leader.address, leader.is_me) == (first.address, False)
+                assert health(channel) == health_pb2.HealthCheckResponse.NOT_SERVING
+            with grpc.insecure_channel(first.address) as channel:
+                assert health(channel) == health_pb2.HealthCheckResponse.SERVING
+
+
+def health(channel):
+    stub = health_pb2_grpc.HealthStub(channel)
+    return stub.Check(health_pb2.HealthCheckRequest(service="bucketq.v1.Queue"), timeout=10).status
+
+
+def test_the_server_describes_itself(channel):
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert "bucketq.v1.Queue" in database.get_services()
+    assert database.FindFileByName("bucketq/v1/queue.proto").package == "bucketq.v1"
+
+
+def test_the_leader_stands_in_the_file(url, tmp_path):
+    with served(url) as broker:
+        broker.wait_for("leading")
+        leader = json.loads((tmp_path / "queue.json").read_bytes())["leader"]
+        assert (leader["address"], leader["epoch"]) == (broker.address, 1)

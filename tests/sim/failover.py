@@ -1,0 +1,123 @@
+"""Real brokers and real clients: the leader is killed, stopped and told to go, again and again.
+
+Each time another broker has to lead soon, no client may see more than a pause, and at the end
+every promise must have been kept.
+"""
+
+import asyncio
+import signal
+import socket
+import time
+from contextlib import closing
+
+from chronicle import Chronicle, read_pickles, read_versions
+from crew import BEATS
+from record import Record
+from soak import STALE_AFTER_S, Member, drain, judge
+
+from bucketq import JobNotFoundError, open_storage
+from bucketq.archive import Archive
+from bucketq.codec import decode
+
+CLIENTS = 10
+# What a takeover may take beyond the timeout, and what a handover may take.
+GRACE_S = 2.0
+# Longer than any leader lives on while it stands still.
+PAUSE_S = BEATS.timeout_s + 1.5
+
+
+class Brokers:
+    """Two brokers, and which of them leads."""
+
+    def __init__(self, folder, url, options):
+        self._storage = open_storage(url, **options)
+        self._members = {}
+        for port in free_ports(2):
+            self._members[port] = Member(folder, f"broker{port}-", f"serve:{port}", url, options)
+            self._members[port].start()
+
+    @property
+    def url(self):
+        return "grpc://" + ",".join(f"localhost:{port}" for port in self._members)
+
+    def leader(self):
+        content, etag = asyncio.run(self._storage.read())
+        return decode(content).leader if etag else None
+
+    def wait_for_another(self, epoch, limit_s):
+        """Return how long it took until there was a leader of a later epoch, and that leader."""
+        began_s = time.monotonic()
+        while (leader := self.leader()) is None or leader.epoch <= epoch:
+            if time.monotonic() - began_s > limit_s:
+                raise AssertionError(f"no other broker led within {limit_s:g} s: {leader}")
+            time.sleep(0.02)
+        return time.monotonic() - began_s, leader
+
+    def member(self, leader):
+        return self._members[int(leader.address.rpartition(":")[2])]
+
+    def stop(self):
+        for member in self._members.values():
+            member.kill()
+
+
+def failover(folder, url, *, kills, pauses, handovers, **options):
+    """Put the leader through all of it while clients are at work; return the record, and the times taken."""
+    brokers = Brokers(folder, url, options)
+    clients = [Member(folder, f"client{n}-", "remote", brokers.url, {}) for n in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    took_s = {"kill": [], "pause": [], "handover": []}
+    _, leader = brokers.wait_for_another(0, limit_s=30)
+    for trial in ["kill"] * kills + ["pause"] * pauses + ["handover"] * handovers:
+        # Let it lead for a while, and the other one be ready.
+        time.sleep(BEATS.interval_s)
+        member = brokers.member(leader)
+        if trial == "kill":
+            member.kill()
+            limit_s = BEATS.timeout_s + GRACE_S
+        elif trial == "pause":
+            member.signal(signal.SIGSTOP)
+            limit_s = BEATS.timeout_s + GRACE_S
+        else:
+            member.signal(signal.SIGTERM)
+            limit_s = GRACE_S
+        waited_s, leader = brokers.wait_for_another(leader.epoch, limit_s)
+        took_s[trial].append(waited_s)
+        if trial == "kill":
+            member.start()
+        elif trial == "pause":
+            time.sleep(PAUSE_S - min(waited_s, PAUSE_S))
+            member.signal(signal.SIGCONT)
+        else:
+            assert member.wait(30) == 0, "a broker that was told to go ends well"
+            member.start()
+    for client in clients:
+        client.kill()
+    brokers.stop()
+    record = Record(0, STALE_AFTER_S, 0.0)
+    with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
+        final = asyncio.run(drain(storage, record))
+        record.archived = list(Archive(storage, record.damages.append).jobs_sync())
+    for log in sorted(folder.glob("*.calls")):
+        record.calls.update((call.number, call) for call in read_pickles(log))
+    record.versions = read_versions(folder, final)
+    return record, took_s
+
+
+def judge_failover(record):
+    """The story of what went wrong, or None."""
+    for call in record.calls.values():
+        if call.error is not None and not isinstance(call.error, JobNotFoundError):
+            return f"a client saw an error, not a pause: {call}"
+    return judge(record)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

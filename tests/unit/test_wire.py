@@ -1,0 +1,162 @@
+"""The messages between brokers and clients: what goes in comes out, and the generated code is current."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bucketq import (
+    ClaimLostError,
+    ConfigurationError,
+    Job,
+    JobNotFoundError,
+    JobStatus,
+    OutcomeUnknownError,
+    PayloadError,
+    Stats,
+)
+from bucketq.errors import NotLeaderError, SessionForgottenError
+from bucketq.job import Attempt, Claim, Outcome
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Bury,
+    Count,
+    Dequeue,
+    Elect,
+    Enqueue,
+    EnqueueSegments,
+    Find,
+    Heartbeat,
+    Nack,
+    Refresh,
+    Release,
+    RequeueSilent,
+    Transact,
+)
+from bucketq.segment import Segment
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wire import answer_message, answer_of, operation_message, operation_of
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 1, 1, 12, 30, 0, 123456, tzinfo=UTC)
+NEW = Job(id="1", entrypoint="mail", payload=b"\x00", priority=-5, max_attempts=7, created_at=NOW)
+FULL = Job(
+    id="1",
+    entrypoint="mail",
+    payload_object="payloads/000000000008-00000000000000aa",
+    payload_size=70_000,
+    status=JobStatus.IN_PROGRESS,
+    priority=-(2**53 - 1),
+    created_at=NOW,
+    heartbeat_at=NOW + timedelta(seconds=1),
+    sequence=2**53 - 1,
+    attempts=3,
+    max_attempts=2**53 - 1,
+    claimed_at=NOW + timedelta(microseconds=1),
+    token="t",
+    worker="host:1",
+    error="no",
+    history=(Attempt(claimed_at=NOW, ended_at=NOW, outcome=Outcome.STALE, worker="", error=None),),
+)
+SEGMENT = Segment(
+    name="backlog/000000000008-00000000000000bb.json",
+    entrypoint="mail",
+    count=3,
+    size=100,
+    first=(1, 8),
+    last=(1, 10),
+    ids=("a", "b"),
+)
+CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
+OPERATIONS = [
+    Enqueue((NEW, NEW)),
+    EnqueueSegments((SEGMENT,)),
+    Dequeue(None, 1, "t", NOW, "host:1"),
+    Dequeue("", 10_000, "t", NOW),
+    Ack(CLAIM, NOW, b'{"a":1}'),
+    Ack(UNFENCED, NOW),
+    AckMany((CLAIM, UNFENCED), NOW),
+    Nack(CLAIM, None, NOW),
+    Nack(CLAIM, "", NOW),
+    Bury(CLAIM, "no", NOW),
+    Heartbeat(CLAIM, NOW),
+    Release((CLAIM,)),
+    RequeueSilent(NOW - timedelta(minutes=5), NOW),
+    Find("1"),
+    Count(),
+    Refresh(),
+    Transact((Ack(CLAIM, NOW), Enqueue((NEW,)))),
+]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: type(operation).__name__)
+def test_operations_come_as_they_were_sent(operation):
+    sent = operation_message(operation).SerializeToString()
+    assert operation_of(pb.Operation.FromString(sent), NOW) == operation
+
+
+ANSWERS = [
+    (Enqueue((NEW,)), [Job(**{**{f: getattr(NEW, f) for f in NEW.__struct_fields__}, "sequence": 9})]),
+    (Dequeue(None, 1, "t", NOW), [FULL]),
+    (Dequeue(None, 1, "t", NOW), []),
+    (Dequeue(None, 1, "t", NOW), None),
+    (Ack(CLAIM, NOW), None),
+    (AckMany((CLAIM,), NOW), []),
+    (Nack(CLAIM, None, NOW), FULL),
+    (RequeueSilent(NOW, NOW), 3),
+    (Refresh(), 2**53 - 1),
+    (Count(), Stats(1, 2, 3, 4, 5, 6)),
+    (Find("1"), FULL),
+    (Find("1"), [SEGMENT]),
+    (Find("1"), []),
+]
+
+
+@pytest.mark.parametrize(("operation", "answer"), ANSWERS)
+def test_answers_come_as_they_were_sent(operation, answer):
+    sent = answer_message(operation, answer).SerializeToString()
+    assert answer_of(operation, pb.Answer.FromString(sent)) == answer
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        JobNotFoundError("1"),
+        ClaimLostError("1", "another worker holds it now"),
+        PayloadError("too large"),
+        OutcomeUnknownError("who knows"),
+        NotLeaderError("10.0.0.7:7420"),
+        SessionForgottenError(7),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_come_as_they_were_sent(error):
+    found = answer_of(Refresh(), answer_message(Refresh(), error))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
+    [refused] = answer_of(AckMany((), NOW), answer_message(AckMany((), NOW), [error]))
+    assert str(refused) == str(error)
+
+
+def test_what_no_client_sends_is_refused():
+    with pytest.raises(ConfigurationError):
+        operation_message(Elect("a", "b", None, NOW))
+    with pytest.raises(ConfigurationError, match="does not know"):
+        operation_of(pb.Operation(), NOW)
+    with pytest.raises(ConfigurationError, match="id"):
+        operation_of(pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")])), NOW)
+    with pytest.raises(ConfigurationError, match="token"):
+        operation_of(pb.Operation(dequeue=pb.DequeueRequest()), NOW)
+    with pytest.raises(ConfigurationError, match="segment"):
+        operation_of(pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[b"{"])), NOW)
+
+
+def test_the_generated_code_is_that_of_the_proto(tmp_path):
+    """If it is not: make proto."""
+    source = "proto/bucketq/v1/queue.proto"
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-Iproto", f"--python_out={tmp_path}"]
+    subprocess.run([*command, f"--pyi_out={tmp_path}", source], cwd=ROOT, check=True)
+    for made in (tmp_path / "bucketq" / "v1").iterdir():
+        assert (ROOT / "src" / "bucketq" / "v1" / made.name).read_text() == made.read_text(), made.name
