@@ -26,19 +26,23 @@ GRACE_S = 2.0
 PAUSE_S = BEATS.timeout_s + 1.5
 
 
+LEADS_S = 1.5
+
+
 class Brokers:
     """Two brokers, and which of them leads."""
 
-    def __init__(self, folder, url, options):
+    def __init__(self, folder, url, options, places):
         self._storage = open_storage(url, **options)
         self._members = {}
-        for port in free_ports(2):
-            self._members[port] = Member(folder, f"broker{port}-", f"serve:{port}", url, options)
-            self._members[port].start()
+        for number, (address, within) in enumerate(places.items()):
+            member = Member(folder, f"broker{number}-", f"serve:{address}", url, options, within)
+            self._members[address] = member
+            member.start()
 
     @property
     def url(self):
-        return "grpc://" + ",".join(f"localhost:{port}" for port in self._members)
+        return "grpc://" + ",".join(self._members)
 
     def leader(self):
         content, etag = asyncio.run(self._storage.read())
@@ -54,7 +58,7 @@ class Brokers:
         return time.monotonic() - began_s, leader
 
     def member(self, leader):
-        return self._members[int(leader.address.rpartition(":")[2])]
+        return self._members[leader.address]
 
     def stop(self):
         for member in self._members.values():
@@ -63,15 +67,15 @@ class Brokers:
 
 def failover(folder, url, *, kills, pauses, handovers, **options):
     """Put the leader through all of it while clients are at work; return the record, and the times taken."""
-    brokers = Brokers(folder, url, options)
+    brokers = Brokers(folder, url, options, {f"localhost:{port}": () for port in free_ports(2)})
     clients = [Member(folder, f"client{n}-", "remote", brokers.url, {}) for n in range(CLIENTS)]
     for client in clients:
         client.start()
     took_s = {"kill": [], "pause": [], "handover": []}
     _, leader = brokers.wait_for_another(0, limit_s=30)
     for trial in ["kill"] * kills + ["pause"] * pauses + ["handover"] * handovers:
-        # Let it lead for a while, and the other one be ready.
-        time.sleep(BEATS.interval_s)
+        # Let it lead for a while, so that clients find it, and the other one be ready.
+        time.sleep(LEADS_S)
         member = brokers.member(leader)
         if trial == "kill":
             member.kill()
@@ -92,6 +96,11 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
         else:
             assert member.wait(30) == 0, "a broker that was told to go ends well"
             member.start()
+    return finish(folder, url, brokers, clients, options), took_s
+
+
+def finish(folder, url, brokers, clients, options):
+    """End it all, finish what is left, and put the record together."""
     for client in clients:
         client.kill()
     brokers.stop()
@@ -102,7 +111,7 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
     for log in sorted(folder.glob("*.calls")):
         record.calls.update((call.number, call) for call in read_pickles(log))
     record.versions = read_versions(folder, final)
-    return record, took_s
+    return record
 
 
 def judge_failover(record):

@@ -33,7 +33,8 @@ KINDS = ["broker", "broker", "direct"]
 class Member:
     """One place in the crew: whenever its process is killed, another takes over."""
 
-    def __init__(self, folder, name, kind, url, options):
+    def __init__(self, folder, name, kind, url, options, within=()):
+        self._within = within
         self._folder = folder
         self._name = name
         self._tail = [kind, str(STALE_AFTER_S), url, *(f"{key}={value}" for key, value in options.items())]
@@ -42,7 +43,8 @@ class Member:
 
     def start(self):
         self._lives += 1
-        command = [sys.executable, str(CREW), str(self._folder), f"{self._name}{self._lives}", *self._tail]
+        name = f"{self._name}{self._lives}"
+        command = [*self._within, sys.executable, str(CREW), str(self._folder), name, *self._tail]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE)
 
     def signal(self, number):

@@ -114,8 +114,8 @@ class Leading:
                 trouble = error
             if patience.is_exhausted():
                 raise self._gave_up(trouble, was_sent=was_sent) from trouble
-            if not patience.attempts:
-                log.info("the broker at %s does not answer, or does not lead: looking on", address)
+            level = logging.DEBUG if patience.attempts else logging.INFO
+            log.log(level, "asked the broker at %s: %r; looking for the one that leads", address, trouble)
             await patience.pause()
 
     async def _address(self) -> str:

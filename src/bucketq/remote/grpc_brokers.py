@@ -28,7 +28,8 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # The least that an attempt to connect is given, and the pauses between two of them.
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Each queue of a process has a connection of its own.
@@ -111,13 +112,23 @@ class GrpcBrokers:
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
-        if channel.get_state(try_to_connect=True) is not grpc.ChannelConnectivity.READY:
-            try:
-                async with asyncio.timeout(_CONNECT_WITHIN_S):
-                    await channel.channel_ready()
-            except TimeoutError:
-                raise UnreachableError(f"no connection to {address}", was_sent=False) from None
+        try:
+            async with asyncio.timeout(_CONNECT_WITHIN_S):
+                await _ready(channel)
+        except (TimeoutError, ConnectionError) as error:
+            # Not to be waited for any more; the next attempt is a new one.
+            if self._channels.get(address) is channel:
+                del self._channels[address]
+            await channel.close()
+            raise UnreachableError(f"no connection to {address}", was_sent=False) from error
         return channel
+
+
+async def _ready(channel: grpc.aio.Channel) -> None:
+    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+        if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
+            raise ConnectionError(state.name)
+        await channel.wait_for_state_change(state)
 
 
 def _path(method: str) -> str:
