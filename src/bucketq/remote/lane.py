@@ -11,6 +11,7 @@ last batch that it took from this session, so it is applied once.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from bucketq.commit import IfAbandoned, Pending, refuse
@@ -21,6 +22,25 @@ from bucketq.remote.brokers import Brokers, Leading, UnreachableError
 
 _OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
+
+# So many go into one message before another lane is used as well.
+_FULL = 256
+
+
+def choose(lanes: "Sequence[Lane]") -> "Lane":
+    """The lane for the next operation: one that can go at once, and that others wait in, but not too many.
+
+    While one lane's batch is at the broker, this process can prepare another's.
+    """
+    idle = [lane for lane in lanes if not lane.is_sending]
+    filling = [lane for lane in idle if lane.gathered < _FULL]
+    if filling:
+        return max(filling, key=_gathered)
+    return min(idle or lanes, key=_gathered)
+
+
+def _gathered(lane: "Lane") -> int:
+    return lane.gathered
 
 
 class Lane:
@@ -33,11 +53,17 @@ class Lane:
         self._session = mint.token()
         self._number = 0
         self._seen_version = 0
+        self.is_sending = False
         self._gathered: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="bucketq lane")
+
+    @property
+    def gathered(self) -> int:
+        """How many operations wait for the next batch."""
+        return len(self._gathered)
 
     def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         """Add an operation to the next batch; the future brings its answer."""
@@ -72,10 +98,13 @@ class Lane:
                     await asyncio.sleep(0)
                     continue
                 batch = self._take()
+                self.is_sending = True
                 try:
                     self._answer(batch, (await self._send(batch)).answers)
                 except Exception as error:
                     refuse(batch, error)
+                finally:
+                    self.is_sending = False
         finally:
             self._closing = True
             refuse([*batch, *self._gathered], None)

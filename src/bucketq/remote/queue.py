@@ -12,7 +12,7 @@ from bucketq.mint import Mint
 from bucketq.operation import Operation
 from bucketq.queue import Queue
 from bucketq.remote.brokers import Brokers, Leading, UnreachableError
-from bucketq.remote.lane import Lane
+from bucketq.remote.lane import Lane, choose
 from bucketq.remote.storage import RemoteStorage
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket, ObjectInfo
@@ -22,6 +22,7 @@ T = TypeVar("T")
 # However long a dequeue waits, now and then it asks anew: the broker may be gone without a word.
 _WAIT_AT_MOST_S = 30.0
 _WAIT_AFTER_TROUBLE_S = 0.2
+_LANES = 2
 
 
 class RemoteQueue(Queue):
@@ -48,7 +49,7 @@ class RemoteQueue(Queue):
         self._open_brokers = open_brokers
         self._leading = Leading(addresses, discover, settings.retry_for_s, clock, mint)
         self._brokers: Brokers | None = None
-        self._lane: Lane | None = None
+        self._lanes: list[Lane] = []
         url = "grpc://" + ",".join(addresses)
         super().__init__(storage or RemoteStorage(self, url), settings, clock, mint)
 
@@ -56,7 +57,7 @@ class RemoteQueue(Queue):
         if self._brokers is not None:
             raise QueueClosedError("this queue is open already")
         self._brokers = self._open_brokers()
-        self._lane = Lane(self._brokers, self._leading, self._mint)
+        self._lanes = [Lane(self._brokers, self._leading, self._mint) for _ in range(_LANES)]
         return self
 
     async def __aexit__(
@@ -65,10 +66,10 @@ class RemoteQueue(Queue):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        lane, brokers = self._lane, self._brokers
-        self._lane = self._brokers = None
+        lanes, brokers = self._lanes, self._brokers
+        self._lanes, self._brokers = [], None
         try:
-            if lane is not None:
+            for lane in lanes:
                 await lane.close()
         finally:
             if brokers is not None:
@@ -86,9 +87,9 @@ class RemoteQueue(Queue):
         return await self._leading.ask(lambda address: question(brokers, address), None)
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
-        if self._lane is None:
+        if not self._lanes:
             raise QueueClosedError("the queue is not open: use it inside `async with`")
-        return self._lane.submit(operation, if_abandoned)
+        return choose(self._lanes).submit(operation, if_abandoned)
 
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         wait_s = min(timeout_s, _WAIT_AT_MOST_S)
