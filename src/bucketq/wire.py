@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, SessionForgottenError
 from bucketq.job import Attempt, Claim, Job, JobStatus, Outcome
+from bucketq.mint import Mint
 from bucketq.operation import (
     Ack,
     AckMany,
@@ -52,8 +53,11 @@ def microseconds(moment: datetime | None) -> int:
 
 
 def moment(microseconds: int) -> datetime | None:
-    """A time of the wire."""
-    return _EPOCH + timedelta(microseconds=microseconds) if microseconds else None
+    """A time of the wire. Raises ConfigurationError."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds) if microseconds else None
+    except OverflowError as error:
+        raise ConfigurationError(f"{microseconds} µs after 1970 is no time: {error}") from error
 
 
 # Jobs
@@ -139,12 +143,15 @@ def _new_job_message(job: Job) -> pb.NewJob:
     return message
 
 
-def _new_job_of(message: pb.NewJob) -> Job:
+def _new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
     created_at = moment(message.created_at_us)
-    if not message.id or created_at is None:
+    job_id = message.id
+    if mint is not None:
+        job_id, created_at = job_id or mint.job_id(now), created_at or now
+    if not job_id or created_at is None:
         raise ConfigurationError("in a batch a job comes with its id and with created_at_us")
     return Job(
-        id=message.id,
+        id=job_id,
         entrypoint=message.entrypoint,
         payload=message.payload,
         payload_object=message.payload_object or None,
@@ -213,11 +220,14 @@ def operation_message(operation: Operation) -> pb.Operation:
     raise ConfigurationError(f"a client does not send {type(operation).__name__}")
 
 
-def operation_of(message: pb.Operation, now: datetime) -> Operation:
-    """An operation from the wire, as of a time. Raises ConfigurationError."""
+def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None) -> Operation:
+    """An operation from the wire, as of a time. Raises ConfigurationError.
+
+    With a mint, new jobs may come without an id: nobody will send the operation again.
+    """
     match message.WhichOneof("operation"):
         case "enqueue":
-            return Enqueue(tuple(map(_new_job_of, message.enqueue.jobs)))
+            return Enqueue(tuple(_new_job_of(job, now, mint) for job in message.enqueue.jobs))
         case "dequeue":
             return _dequeue_of(message.dequeue, now)
         case "ack":
@@ -234,11 +244,13 @@ def operation_of(message: pb.Operation, now: datetime) -> Operation:
         case "bury":
             return Bury(claim_of(message.bury.claim), message.bury.error, now)
         case "transaction":
-            return Transact(tuple(operation_of(part, now) for part in message.transaction.operations))
+            parts = message.transaction.operations
+            return Transact(tuple(operation_of(part, now, mint) for part in parts))
         case "enqueue_segments":
             return EnqueueSegments(_segments_of(message.enqueue_segments.segments))
         case "requeue_stale":
-            return RequeueSilent(now - timedelta(microseconds=message.requeue_stale.timeout_us), now)
+            before_us = microseconds(now) - message.requeue_stale.timeout_us
+            return RequeueSilent(moment(before_us) or _EPOCH, now)
         case "find":
             return Find(message.find.job_id)
         case "stats":

@@ -33,6 +33,7 @@ from bucketq.errors import (
     SessionForgottenError,
     StorageError,
 )
+from bucketq.mint import Mint
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import (
     STATUS_OF,
@@ -85,6 +86,7 @@ class GrpcShell:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._mint = Mint()
         self._server = grpc.aio.server(options=_OPTIONS)
         self._health = health.aio.HealthServicer()
 
@@ -157,12 +159,7 @@ class GrpcShell:
         }
 
     async def _enqueue(self, request: pb.EnqueueRequest) -> pb.Jobs:
-        added = [
-            await self._service.enqueue(
-                job.entrypoint, job.payload, job.priority, max_attempts=job.max_attempts or 3
-            )
-            for job in request.jobs
-        ]
+        added = await self._apply(pb.Operation(enqueue=request))
         return pb.Jobs(jobs=map(job_message, added))
 
     async def _dequeue(self, request: pb.DequeueRequest) -> pb.Jobs:
@@ -185,9 +182,11 @@ class GrpcShell:
         return job_message(await self._service.nack(claim_of(request.claim), error))
 
     async def _transaction(self, request: pb.TransactionRequest) -> pb.Done:
-        now = datetime.now(UTC)
-        await self._service.transaction([operation_of(part, now) for part in request.operations])
+        await self._apply(pb.Operation(transaction=request))
         return pb.Done()
+
+    async def _apply(self, message: pb.Operation) -> Any:
+        return await self._service.apply(operation_of(message, datetime.now(UTC), self._mint))
 
     async def _stats(self, request: pb.StatsRequest) -> pb.StatsResponse:
         return stats_message(await self._service.stats())

@@ -1,6 +1,7 @@
 """ServedQueue: the queue that a leading broker serves."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from bucketq.election import Leader, Result
 from bucketq.embedded import BrokerQueue
@@ -16,6 +17,7 @@ from bucketq.operation import (
     ListInFile,
     Operation,
     StepDown,
+    enqueued_by,
 )
 from bucketq.segment import Segment, SegmentLines
 
@@ -61,9 +63,10 @@ class ServedQueue(BrokerQueue):
         answers: Answers = await self._submit(batch)
         return answers
 
-    async def transact(self, operations: tuple[Operation, ...]) -> None:
-        """Apply operations together, or none of them."""
-        await self._transact(operations)
+    async def apply(self, operation: Operation) -> Any:
+        """Apply one operation; its large payloads go to objects first."""
+        stowed = await self._stowed(operation)
+        return await self._payloads.submit(stowed, enqueued_by(stowed))
 
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""

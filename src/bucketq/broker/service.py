@@ -5,28 +5,41 @@ A shell (gRPC and others) turns messages into these calls, and answers and error
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bucketq.broker.broker import Broker
 from bucketq.broker.listing import Page, list_jobs
 from bucketq.broker.served import ServedQueue
 from bucketq.election import Leader
-from bucketq.errors import ConfigurationError, PayloadError
+from bucketq.errors import ConfigurationError
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.jobline import is_json_line
 from bucketq.object_name import version_of
-from bucketq.operation import Ack, Answers, Dequeue, Enqueue, Operation, Transact
+from bucketq.operation import (
+    Ack,
+    Answers,
+    Bury,
+    Dequeue,
+    Enqueue,
+    Nack,
+    Operation,
+    RequeueSilent,
+    Transact,
+)
 from bucketq.queue import check_new_job
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo
+from bucketq.transaction import error_text, result_json
 
 T = TypeVar("T")
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
 _BATCH_SIZE_MAX = 10_000
+# Of ids, tokens, sessions and workers: much longer ones would make every commit slow.
+_NAME_MAX = 250
 
 
 class Service:
@@ -45,13 +58,10 @@ class Service:
         """Whether this broker leads, as far as it knows."""
         return self._broker.is_leading
 
-    async def enqueue(
-        self, entrypoint: str, payload: bytes, priority: int = 0, *, max_attempts: int = 3
-    ) -> Job:
-        """Add a job."""
-        return await self._lead(
-            lambda queue: queue.enqueue(entrypoint, payload, priority, max_attempts=max_attempts)
-        )
+    async def apply(self, operation: Operation) -> Any:
+        """Apply one operation by itself: new jobs, or a transaction."""
+        checked = _checked(operation)
+        return await self._lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
         self, entrypoint: str | None, batch_size: int, wait_s: float, worker: str | None = None
@@ -75,17 +85,13 @@ class Service:
         """A job failed."""
         return await self._lead(lambda queue: queue.nack(claim, error))
 
-    async def transaction(self, operations: Sequence[Operation]) -> None:
-        """Enqueues, acks and nacks that land together or not at all."""
-        checked = tuple(map(_checked, operations))
-        await self._lead(lambda queue: queue.transact(checked))
-
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
     ) -> Answers:
         """Apply a client's numbered batch, once, however often it is sent."""
-        if not session or number < 1:
-            raise ConfigurationError("a batch has a session, and a number from 1 on")
+        _check_name("a session", session)
+        if number < 1:
+            raise ConfigurationError("batches are numbered from 1 on")
         checked = tuple(map(_checked, operations))
         return await self._lead(lambda queue: queue.perform(session, number, seen_version, checked))
 
@@ -130,16 +136,30 @@ def _check_batch_size(batch_size: int) -> None:
         raise ConfigurationError(f"a batch_size is from 1 to {_BATCH_SIZE_MAX}, not {batch_size}")
 
 
+def _check_name(what: str, name: str) -> None:
+    if not 1 <= len(name) <= _NAME_MAX:
+        raise ConfigurationError(f"{what} has from 1 to {_NAME_MAX} characters, not {len(name)}")
+
+
 def _checked(operation: Operation) -> Operation:
     """The operation, if it can be applied without harm; it comes from another process."""
     match operation:
         case Enqueue():
             for job in operation.jobs:
+                _check_name("a job's id", job.id)
                 check_new_job(job.entrypoint, job.priority, job.max_attempts)
         case Dequeue():
             _check_batch_size(operation.batch_size)
-        case Ack() if operation.result and not is_json_line(operation.result):
-            raise PayloadError("the result is not JSON in one line, or nests too deeply")
+            _check_name("a token", operation.token)
+            _check_name("a worker's name", operation.worker or "?")
+        case Ack() if operation.result:
+            return replace(operation, result=result_json(msgspec.Raw(operation.result)))
+        case Nack():
+            return replace(operation, error=error_text(operation.error))
+        case Bury():
+            return replace(operation, error=error_text(operation.error) or "")
+        case RequeueSilent() if operation.before > operation.now:
+            raise ConfigurationError("a timeout is not below 0")
         case Transact():
             return Transact(tuple(map(_checked, operation.operations)))
     return operation
