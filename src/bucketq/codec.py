@@ -70,6 +70,10 @@ class _FormatOnly(msgspec.Struct):
     format: object = 0
 
 
+class _LeaderOnly(msgspec.Struct):
+    leader: Leader | None = None
+
+
 class _FinishedOnly(msgspec.Struct):
     finished_at: Moment
 
@@ -226,6 +230,14 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
     state = _from_jqueue(document) if document.format == 0 else _from_document(document, name)
     state.size = len(content)
     return state
+
+
+def leader_of(content: bytes, name: str = "queue.json") -> Leader | None:
+    """Which broker leads, without reading the jobs. Raises CorruptStateError."""
+    try:
+        return msgspec.json.decode(content, type=_LeaderOnly).leader
+    except UNREADABLE as error:
+        raise _corrupt(content, name, str(error)) from error
 
 
 def _from_document(document: _Document, name: str) -> QueueState:

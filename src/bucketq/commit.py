@@ -137,7 +137,7 @@ class Committer:
         for pending, outcome in answers:
             if isinstance(outcome, SegmentNeededError):
                 rest.deferred.setdefault(outcome.segments, []).append(pending)
-            elif amends := _answer(pending, outcome):
+            elif amends := give_answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
 
@@ -342,7 +342,8 @@ def _any_is_answered(answers: Answers) -> bool:
     return not all(isinstance(outcome, SegmentNeededError) for _, outcome in answers)
 
 
-def _answer(pending: Pending, outcome: object) -> Operation | None:
+def give_answer(pending: Pending, outcome: object) -> Operation | None:
+    """Tell whoever waits; return what sets things right again if nobody does any more."""
     if pending.answer is None:
         return None
     if not pending.answer.done():

@@ -106,11 +106,15 @@ class QueueFullError(BucketQError):
 
 
 class NotLeaderError(BucketQError):
-    """The broker that was asked does not lead; `address` is the leader's, if one is known."""
+    """The broker that was asked does not lead; `address` is the leader's, if one is known.
 
-    def __init__(self, address: str = "") -> None:
+    `may_be_done` says that its term ended while it was at work on what was asked.
+    """
+
+    def __init__(self, address: str = "", *, may_be_done: bool = False) -> None:
         super().__init__(address)
         self.address = address
+        self.may_be_done = may_be_done
 
     def __str__(self) -> str:
         return f"another broker leads: {self.address}" if self.address else "no broker leads at the moment"

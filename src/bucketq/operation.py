@@ -285,6 +285,15 @@ class Transact(msgspec.Struct, frozen=True, gc=False):
             operation(state)
 
 
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Stands for an operation that was found to be wrong."""
+
+    error: Any
+
+    def __call__(self, state: QueueState) -> None:
+        raise self.error
+
+
 class Listed(NamedTuple):
     """Jobs in queue.json, and the segments in which there could be more."""
 
@@ -378,10 +387,13 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     def _told_again(self, state: QueueState, mark: SessionMark) -> list[Any]:
         if mark.number > self.number:
             raise OutcomeUnknownError(f"batch {self.number} is older than the last one, {mark.number}")
+        held: dict[str | None, list[Job]] = {}
+        for job in state.in_progress_jobs():
+            held.setdefault(job.token, []).append(job)
         return [
             _from_kept(mark.answers[str(number)])
             if str(number) in mark.answers
-            else operation and _told_by(state, operation)
+            else operation and _told_by(state, operation, held)
             for number, operation in enumerate(self.operations)
         ]
 
@@ -417,16 +429,17 @@ def _from_kept(kept: Any) -> Any:
     return kept
 
 
-def _told_by(state: QueueState, operation: "Operation") -> Any:
-    """The answer of an operation that was applied earlier, by how things stand now."""
+def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, list[Job]]) -> Any:
+    """The answer of an operation that was applied before, by how things stand now; None if unknown."""
     match operation:
         case Enqueue():
             return [state.find(job.id) or job for job in operation.jobs]
         case Dequeue():
-            # None: there was nothing, or all of it is lost again. Whoever asked has to ask anew.
-            return [job for job in state.in_progress_jobs() if job.token == operation.token] or None
-        case Nack():
-            return state.find(operation.claim.job_id)
+            # There was nothing, or all of it is lost again. Whoever asked has to ask anew.
+            return held.get(operation.token)
+        case Nack() | Bury():
+            job = state.find(operation.claim.job_id)
+            return job if job is not None and job.token is None else None
         case AckMany():
             return []
         case Refresh() | Count() | Find():
@@ -458,6 +471,7 @@ Operation = (
     | Collect
     | Transact
     | ListInFile
+    | Refuse
     | Elect
     | Beat
     | StepDown
@@ -477,6 +491,20 @@ def enqueued_by(operation: Operation) -> list[Job]:
         case Transact():
             return [job for part in operation.operations for job in enqueued_by(part)]
     return []
+
+
+def bytes_of(operation: Operation) -> int:
+    """About how much the operation carries: payloads, results, errors."""
+    match operation:
+        case Enqueue():
+            return sum(len(job.payload) for job in operation.jobs)
+        case Ack():
+            return len(operation.result)
+        case Nack() | Bury():
+            return len(operation.error or "")
+        case Transact():
+            return sum(map(bytes_of, operation.operations))
+    return 0
 
 
 def claims_of(operation: Operation) -> Iterator[Claim]:

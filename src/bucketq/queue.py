@@ -201,7 +201,11 @@ class Queue(ABC):
         `error` is kept with the job: a text, or the exception itself. Returns the job as
         it stands now. Raises what `ack` raises.
         """
-        given_back: Job = await self._submit(Nack(Claim.of(job), error_text(error), self._clock.now()))
+        claim, text = Claim.of(job), error_text(error)
+        given_back: Job | None = await self._submit(Nack(claim, text, self._clock.now()))
+        if given_back is None:
+            # It was given back through a broker, and had moved on before the answer came.
+            raise JobNotFoundError(claim.job_id, f"job {claim.job_id} was given back, and has moved on since")
         return given_back
 
     async def heartbeat(self, job: Job | Claim | str) -> None:
@@ -331,8 +335,14 @@ class Queue(ABC):
                     await self.heartbeat(job)
 
     async def _transact(self, operations: tuple[Operation, ...]) -> None:
-        stowed = await self._stowed(Transact(operations))
-        await self._payloads.submit(stowed, enqueued_by(stowed))
+        await self.apply(Transact(operations))
+
+    async def apply(self, operation: Operation) -> Any:
+        """Have an operation committed by itself; its large payloads go to objects first."""
+        stowed = await self._stowed(operation)
+        both = zip(enqueued_by(operation), enqueued_by(stowed), strict=True)
+        # Those that were objects before are not ours to remove.
+        return await self._payloads.submit(stowed, [new for old, new in both if old.payload_object is None])
 
     async def _stowed(self, operation: Operation) -> Operation:
         """The operation, with its large payloads in objects."""

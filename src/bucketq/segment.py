@@ -142,6 +142,14 @@ class SegmentLines:
             raise lost(segment, "it is not what queue.json says it is")
         self._lines = lines[:-2]
 
+    def check_new(self) -> None:
+        """Raise CorruptStateError if the entry of a new segment does not fit to its lines."""
+        segment, last = self._segment, len(self._lines) - 1
+        keys = [key_of(self._job(number, 0)) for number in (0, last)] if self._lines else []
+        entry = segment.count, segment.base, segment.holes, [segment.first, segment.last]
+        if entry != (last + 1, 0, (), keys):
+            raise lost(segment, "its entry says something else")
+
     def jobs(self, segment: Segment) -> Iterator[Job]:
         """The jobs that are still in the segment, in order."""
         holes = frozenset(segment.holes)

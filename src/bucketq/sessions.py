@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 # More clients than a queue in one object can serve at the same time.
 SESSIONS_MAX = 4096
+# So many are kept whatever the clocks say, which may differ from broker to broker.
+SESSIONS_MIN = 256
 # Longer than anybody goes on trying.
 _FORGET_AFTER_S = 600
 
@@ -52,7 +54,7 @@ class Sessions:
         """Set the mark of a session, and forget those that nobody will ask for."""
         self._marks.pop(session, None)
         self._marks[session] = mark
-        while len(self._marks) > 1:
+        while len(self._marks) > SESSIONS_MIN:
             oldest = next(iter(self._marks))
             old = self._marks[oldest]
             if old.at + _FORGET_AFTER_S > mark.at and len(self._marks) <= SESSIONS_MAX:

@@ -220,6 +220,9 @@ class QueueState:
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
         moved = [segment.moved(self.sequence) for segment in segments]
+        names = [segment.name for segment in (*self.backlog, *moved)]
+        if len(set(names)) < len(names):
+            raise ConfigurationError("a segment is in the queue already")
         for segment in moved:
             self._refuse_collected(segment.name)
             self._make_room(_SEGMENT_LINE_BYTES)
@@ -556,6 +559,10 @@ class QueueState:
         if left is None:
             self.dropped.append(segment.name)
         for job in jobs:
+            if self._table.get(job.id) is not None:
+                # Somebody enqueued an id twice while this one was out of sight: it is one job.
+                self.enqueued_total -= 1
+                continue
             self._put(job)
             self.size += line_bytes(job)
 

@@ -15,6 +15,7 @@ program do. Behind it an event loop runs in a thread of its own.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -214,6 +215,8 @@ class Queue:
         answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return answer.result()
+        except CancelledError:
+            raise QueueClosedError("the queue was closed while this call was under way") from None
         except BaseException:
             # Such as a KeyboardInterrupt: a dequeue that nobody waits for must keep no job.
             answer.cancel()
@@ -222,6 +225,15 @@ class Queue:
     def _stop(self) -> None:
         loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
+            asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+
+
+async def _end_all() -> None:
+    # Other threads may still wait for their calls.
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

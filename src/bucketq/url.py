@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from bucketq.codec import decode
+from bucketq.codec import leader_of
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import ConfigurationError
 from bucketq.remote.brokers import Brokers
@@ -73,5 +73,5 @@ def _grpc_brokers() -> Brokers:
 
 async def _leader_of(storage: Bucket) -> str:
     content, etag = await storage.read()
-    leader = decode(content).leader if etag is not None else None
+    leader = leader_of(content) if etag is not None else None
     return leader.address if leader is not None else ""

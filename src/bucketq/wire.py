@@ -36,6 +36,9 @@ from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo
 from bucketq.v1 import queue_pb2 as pb
 
+# Objects travel in pieces of this size.
+CHUNK_BYTES = 1024 * 1024
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _STATUSES = {
@@ -362,6 +365,7 @@ def refusal_message(error: Exception) -> pb.Refusal:
         message=refusal.message,
         job_id=refusal.job_id,
         leader=error.address if isinstance(error, NotLeaderError) else "",
+        may_be_done=isinstance(error, NotLeaderError) and error.may_be_done,
         version=error.version if isinstance(error, SessionForgottenError) else 0,
     )
 
@@ -369,7 +373,7 @@ def refusal_message(error: Exception) -> pb.Refusal:
 def error_of(message: pb.Refusal) -> BucketQError:
     """An error, from the wire."""
     if message.error == NotLeaderError.__name__:
-        return NotLeaderError(message.leader)
+        return NotLeaderError(message.leader, may_be_done=message.may_be_done)
     if message.error == SessionForgottenError.__name__:
         return SessionForgottenError(message.version)
     return Refusal(message.error, message.message, message.job_id).exception()

@@ -232,7 +232,6 @@ def test_jobs_are_listed_page_by_page_also_from_segments(channel, url):
         ("Ack", pb.AckRequest(claim=pb.Claim(job_id="nobody")), "NOT_FOUND", "JobNotFoundError"),
         ("Ack", pb.AckRequest(claim=pb.Claim(job_id="1"), result=b"{"), "INVALID_ARGUMENT", "PayloadError"),
         ("Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob()]), "INVALID_ARGUMENT", "ConfigurationError"),
-        ("Dequeue", pb.DequeueRequest(batch_size=10**9), "INVALID_ARGUMENT", "ConfigurationError"),
         ("Batch", pb.BatchRequest(), "INVALID_ARGUMENT", "ConfigurationError"),
         ("ListJobs", pb.ListJobsRequest(page_token="x"), "INVALID_ARGUMENT", "ConfigurationError"),
     ],
@@ -252,8 +251,8 @@ def test_a_result_in_a_batch_that_is_no_json_harms_nobody(channel):
     [job] = ask(channel, "Dequeue", pb.DequeueRequest(), pb.Jobs).jobs
     ack = pb.AckRequest(claim=pb.Claim(job_id=job.id, token=job.token), result=b'1,"id":"2"')
     batch = pb.BatchRequest(session="s", number=1, operations=[pb.Operation(ack=ack)])
-    with pytest.raises(grpc.RpcError, match="not JSON"):
-        ask(channel, "Batch", batch, pb.BatchResponse)
+    [answer] = ask(channel, "Batch", batch, pb.BatchResponse).answers
+    assert answer.refusal.error == "PayloadError"
     assert ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse).in_progress == 1
 
 
@@ -290,3 +289,121 @@ def test_the_leader_stands_in_the_file(url, tmp_path):
         broker.wait_for("leading")
         leader = json.loads((tmp_path / "queue.json").read_bytes())["leader"]
         assert (leader["address"], leader["epoch"]) == (broker.address, 1)
+
+
+def create(channel, *requests):
+    call = channel.stream_unary(
+        "/bucketq.v1.Queue/CreateObject",
+        request_serializer=pb.CreateObjectRequest.SerializeToString,
+        response_deserializer=pb.Done.FromString,
+    )
+    return call(iter(requests), timeout=20)
+
+
+PAYLOAD = "payloads/000000000001-00000000000000aa"
+SEGMENT = "backlog/000000000001-00000000000000aa.json"
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [],
+        [pb.CreateObjectRequest(name=PAYLOAD, size_bytes=10, content=b"half")],
+        [pb.CreateObjectRequest(name=PAYLOAD, size_bytes=2, content=b"more")],
+        [pb.CreateObjectRequest(name="archive/2026-01-01T00/000000000001.json", size_bytes=1, content=b"x")],
+        [pb.CreateObjectRequest(name="../queue.json", size_bytes=1, content=b"x")],
+    ],
+    ids=["nothing", "half of it", "more", "the archive", "elsewhere"],
+)
+def test_only_whole_payloads_and_segments_are_created(channel, tmp_path, requests):
+    with pytest.raises(grpc.RpcError):
+        create(channel, *requests)
+    assert not [path for path in (tmp_path / "queue").rglob("*") if path.is_file()]
+
+
+def entry(**changes):
+    told = {"name": SEGMENT, "entrypoint": "mail", "count": 1, "size": 1, "first": [0, 1], "last": [0, 1]}
+    return json.dumps({**told, "ids": ["a", "b"], **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x", payload_object=SEGMENT)])),
+        pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x" * 1000)])),
+        pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x", created_at_us=2**62)])),
+        pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(), entry()])),
+        pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(count=2**63)])),
+        pb.Operation(dequeue=pb.DequeueRequest(token="x" * 1000)),
+    ],
+    ids=["a segment as a payload", "a long name", "no time", "twice", "a huge count", "a long token"],
+)
+def test_what_would_harm_the_queue_is_refused_and_the_others_are_not(channel, url, operation):
+    for job in operation.enqueue.jobs:
+        job.id, job.created_at_us = "1", job.created_at_us or 1
+    good = pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x", id="2", created_at_us=1)]))
+    batch = pb.BatchRequest(session="s", number=1, operations=[operation, good])
+    try:
+        bad, fine = ask(channel, "Batch", batch, pb.BatchResponse).answers
+        assert (bad.WhichOneof("answer"), fine.WhichOneof("answer")) == ("refusal", "added")
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x")]), pb.Jobs)
+    state = asyncio.run(bucketq.connect(url).read_state())
+    assert {job.entrypoint for job in state.jobs} == {"x"}
+
+
+def test_a_refused_transaction_removes_nothing_that_it_names(channel, tmp_path):
+    create(channel, pb.CreateObjectRequest(name=PAYLOAD, size_bytes=1, content=b"x"))
+    operations = [
+        pb.Operation(ack=pb.AckRequest(claim=pb.Claim(job_id="nobody"))),
+        pb.Operation(
+            enqueue=pb.EnqueueRequest(
+                jobs=[pb.NewJob(entrypoint="x", payload_object=PAYLOAD, payload_size=1)]
+            )
+        ),
+    ]
+    with pytest.raises(grpc.RpcError) as refused:
+        ask(channel, "Transaction", pb.TransactionRequest(operations=operations), pb.Done)
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert (tmp_path / "queue" / PAYLOAD).exists()
+
+
+async def test_one_callers_mistake_is_no_other_callers(url):
+    with served(url) as broker:
+        async with bucketq.connect(f"grpc://{broker.address}") as q:
+            await q.enqueue("mail")
+            outcomes = await asyncio.gather(
+                q.ack("\ud800"),
+                q.dequeue("mail", batch_size=20_000),
+                q.enqueue("mail"),
+                return_exceptions=True,
+            )
+            assert isinstance(outcomes[0], bucketq.BucketQError)
+            assert len(outcomes[1]) in (1, 2)
+            assert outcomes[2].entrypoint == "mail"
+            results = [q.ack(job, "x" * 60_000) for job in outcomes[1]]
+            assert await asyncio.gather(*results) == [None] * len(results)
+
+
+async def test_many_large_results_do_not_pass_what_a_message_may_hold(url):
+    with served(url) as broker:
+        async with bucketq.connect(f"grpc://{broker.address}") as q:
+            await q.enqueue_many("mail", range(1500))
+            jobs = await q.dequeue(batch_size=1500)
+            await asyncio.gather(*(q.ack(job, "x" * 60_000) for job in jobs))
+            assert (await q.stats()).completed_total == len(jobs) == 1500
+
+
+async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_path):
+    # As in a queue that is old enough to have forgotten clients.
+    await DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json")).enqueue("mail")
+    path = tmp_path / "queue.json"
+    path.write_bytes(path.read_bytes().replace(b'"epoch":0', b'"epoch":0,"forgotten_sessions":1'))
+    with served(url, *QUICK) as first:
+        first.wait_for("leading")
+        with served(url, *QUICK) as second:
+            second.wait_for("another broker leads")
+            async with bucketq.connect(f"grpc://{second.address},{first.address}") as q:
+                await q.enqueue("mail")
+                assert (await q.stats()).enqueued_total == 2

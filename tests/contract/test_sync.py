@@ -86,3 +86,30 @@ def test_a_queue_that_is_not_open_says_so():
     with pytest.raises(QueueClosedError):
         q.stats()
     assert not any(thread.name == "bucketq" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("seconds", [60, None])
+def test_threads_that_still_wait_when_the_queue_is_closed_are_told(seconds):
+    outcomes = []
+
+    def wait(q):
+        try:
+            q.dequeue(wait=seconds) if seconds else q.enqueue_many("mail", endless())
+        except QueueClosedError as error:
+            outcomes.append(error)
+
+    started = threading.Event()
+
+    def endless():
+        while True:
+            started.set()
+            yield b"x"
+
+    with bucketq.sync.connect(URL) as q:
+        thread = threading.Thread(target=wait, args=(q,))
+        thread.start()
+        if seconds is None:
+            assert started.wait(10)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert len(outcomes) <= 1

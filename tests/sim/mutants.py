@@ -275,8 +275,8 @@ MUTANTS = [
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",
-        "else operation and _told_by(state, operation)",
-        "else ([] if isinstance(operation, Dequeue) else operation and _told_by(state, operation))",
+        "else operation and _told_by(state, operation, held)",
+        "else ([] if isinstance(operation, Dequeue) else operation and _told_by(state, operation, held))",
     ),
     Mutant(
         "apply the batch of a client that may be forgotten",
@@ -289,8 +289,8 @@ MUTANTS = [
     Mutant(
         "number a batch anew when it is sent again",
         lane.Lane,
-        "_send",
-        "number, seen_version = self._number, self._seen_version",
-        "self._number, seen_version = self._number + 1, self._seen_version; number = self._number",
+        "_batch",
+        "number, seen_version = max(1, self._number), self._seen_version",
+        "self._number += 1; number, seen_version = self._number, self._seen_version",
     ),
 ]

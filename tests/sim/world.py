@@ -290,7 +290,9 @@ def simulate(seed):
     """Run one seed; return its record."""
     # With few signatures kept, some seeds see theirs pushed out.
     few_writers = patch.object(bucketq.state, "WRITERS_MAX", 64 if seed % 3 else 2)
-    few_sessions = patch.object(bucketq.sessions, "SESSIONS_MAX", 4096 if seed % 3 else 2)
+    few_sessions = patch.multiple(
+        bucketq.sessions, SESSIONS_MAX=4096 if seed % 3 else 2, SESSIONS_MIN=256 if seed % 3 else 1
+    )
     with few_writers, few_sessions, asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
         runner.get_loop().set_exception_handler(lambda loop, context: None)
         world = World(seed)

@@ -162,7 +162,8 @@ def test_a_batch_from_before_the_last_one_is_not_applied():
     assert [one.id for one in state.jobs] == ["job-1"]
 
 
-def test_a_client_whose_mark_may_be_forgotten_is_told_so():
+def test_a_client_whose_mark_may_be_forgotten_is_told_so(monkeypatch):
+    monkeypatch.setattr("bucketq.sessions.SESSIONS_MIN", 1)
     state = QueueState()
     state.apply(batch(1, Enqueue((job(1),)), session="old"))
     state.stamp("writer", 1)
@@ -181,3 +182,20 @@ def test_there_is_a_bound_to_how_many_clients_are_remembered():
         state.remember(f"client-{number}", 1, {}, NOW)
     assert len(state.sessions.marks) == SESSIONS_MAX
     assert "client-9" not in state.sessions.marks
+
+
+def test_the_clock_of_one_broker_makes_nobody_forget():
+    state = QueueState()
+    state.apply(batch(1, Enqueue((job(1),)), session="old"))
+    state.apply(batch(1, Enqueue((job(2),)), session="new", now=NOW + timedelta(days=1)))
+    assert set(state.sessions.marks) == {"old", "new"}
+
+
+def test_a_job_that_another_worker_has_by_now_is_not_told_as_given_back():
+    state = QueueState()
+    state.apply(batch(1, Enqueue((job(1),))))
+    state.apply(batch(2, Dequeue(None, 1, "mine", NOW)))
+    nack = batch(3, Nack(Claim("job-1", "mine"), "no", NOW))
+    state.apply(nack)
+    state.apply(batch(1, Dequeue(None, 1, "theirs", NOW), session="other"))
+    assert state.apply(nack).answers == [None], "its token is nobody else's business"

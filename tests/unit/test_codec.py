@@ -18,6 +18,7 @@ from bucketq.ledger import batch_content
 from bucketq.refusal import Refusal
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
+from bucketq.sessions import Sessions
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 GOLDEN = Path(__file__).parent / "golden"
@@ -67,7 +68,7 @@ def example() -> QueueState:
     )
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
     refused = JobNotFoundError("job-99")
-    state.remember("client-1", 1, {}, NOW - timedelta(hours=1))
+    state.sessions = Sessions(forgotten_version=1)
     state.remember("client-2", 7, {"0": Refusal.of(refused), "3": 2}, NOW)
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)

@@ -17,11 +17,10 @@ from typing import TypeVar
 
 from bucketq.broker.served import ServedQueue
 from bucketq.clock import Clock, SystemClock
-from bucketq.codec import decode
+from bucketq.codec import leader_of
 from bucketq.election import Election, Leader, LeaderWatch
 from bucketq.errors import (
     BucketQError,
-    CASConflictError,
     ConfigurationError,
     NotLeaderError,
     QueueClosedError,
@@ -85,7 +84,7 @@ class Broker:
     ) -> None:
         self.address = ""
         self._storage = storage
-        self._settings = settings or Settings()
+        self.settings = settings or Settings()
         self._beats = beats or Beats()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
@@ -108,10 +107,14 @@ class Broker:
         """Who leads, as far as this broker knows."""
         return self._term.leader if self._term else self._known
 
-    async def lead(self, work: Callable[[ServedQueue], Awaitable[T]]) -> T:
+    async def lead(
+        self,
+        work: Callable[[ServedQueue], Awaitable[T]],
+        if_abandoned: Callable[[ServedQueue, T], object] | None = None,
+    ) -> T:
         """Have something done as the leader. Raises NotLeaderError, also if the term ends meanwhile.
 
-        In that case it may yet have been done.
+        `if_abandoned` sets an answer right that came in the instant in which its caller went away.
         """
         term = self._term
         if term is None or self._stopping.is_set():
@@ -124,15 +127,19 @@ class Broker:
             if working.done() and not working.cancelled():
                 with suppress(QueueClosedError):
                     return working.result()
-            raise NotLeaderError(self._known.address if self._known else "")
+            raise NotLeaderError(self._known.address if self._known else "", may_be_done=True)
+        except asyncio.CancelledError:
+            if working.done() and if_abandoned and not working.cancelled() and not working.exception():
+                if_abandoned(term.queue, working.result())
+            raise
         finally:
             if not working.done():
                 working.cancel()
 
     async def wait_changed(self) -> None:
-        """Return when the broker begins to lead, or ends."""
-        self._changed.clear()
+        """Return when the broker has begun to lead, or ended, since the last time."""
         await self._changed.wait()
+        self._changed.clear()
 
     def stop(self) -> None:
         """Make `run` finish: take nothing more, flush, step down, return."""
@@ -164,6 +171,8 @@ class Broker:
                     return term
             except (BucketQError, OSError) as error:
                 log.warning("the queue cannot be looked at: %s", error)
+            except Exception:
+                log.exception("the queue cannot be looked at")
             await self._sleep(min(_LOOK_EVERY_S, self._beats.interval_s))
         return None
 
@@ -171,7 +180,7 @@ class Broker:
         found = await self._storage.read_if_changed(self._etag)
         if found is not None:
             content, self._etag = found
-            leader = decode(content, describe(self._storage)).leader if self._etag else None
+            leader = leader_of(content, describe(self._storage)) if self._etag else None
             if leader != self._known and leader and (not self._known or leader.epoch != self._known.epoch):
                 log.info("another broker leads: %s", leader.address, extra={"epoch": leader.epoch})
             self._known = leader
@@ -179,17 +188,15 @@ class Broker:
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
-        queue = ServedQueue(self._storage, settings=self._settings, clock=self._clock, mint=self._mint)
+        queue = ServedQueue(self._storage, settings=self.settings, clock=self._clock, mint=self._mint)
         await queue.__aenter__()
         elected = False
         try:
             outcome, leader = await queue.stand(self.id, self.address, stale)
-            elected = leader is not None and outcome in (Election.ELECTED, Election.ALREADY_LEADER)
+            elected = outcome in (Election.ELECTED, Election.ALREADY_LEADER)
             if not elected or leader is None:
-                self._known = leader
+                self._known = leader or self._known
                 return None
-        except CASConflictError:
-            return None
         finally:
             if not elected:
                 queue.abandon()
@@ -214,6 +221,10 @@ class Broker:
                 leader, why = None, "the storage has not answered for too long"
             except (BucketQError, OSError) as error:
                 log.warning("a heartbeat did not get through: %s", error)
+                continue
+            except Exception:
+                # A broker that ends because of it would be no help; if it lasts, the timeout ends the term.
+                log.exception("a heartbeat did not get through")
                 continue
             else:
                 why = "another broker was elected"

@@ -36,6 +36,7 @@ from bucketq.errors import (
 from bucketq.mint import Mint
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import (
+    CHUNK_BYTES,
     STATUS_OF,
     answer_message,
     claim_of,
@@ -49,7 +50,6 @@ from bucketq.wire import (
 log = logging.getLogger("bucketq")
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
-CHUNK_BYTES = 1024 * 1024
 _MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 _OPTIONS = [
     ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
@@ -232,12 +232,18 @@ class GrpcShell:
     async def _create_object(
         self, requests: AsyncIterator[pb.CreateObjectRequest], context: Context
     ) -> pb.Done:
-        name, pieces = "", []
+        first: pb.CreateObjectRequest | None = None
+        content = bytearray()
         async for request in requests:
-            name = name or request.name
-            pieces.append(request.content)
+            first = first or request
+            content += request.content
+            if len(content) > min(first.size_bytes, self._service.object_bytes_max):
+                break
         try:
-            await self._service.create_object(name, b"".join(pieces))
+            # A connection that broke looks like a stream that has ended.
+            if first is None or len(content) != first.size_bytes:
+                raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
+            await self._service.create_object(first.name, bytes(content))
         except BucketQError as error:
             await _refuse(context, error)
         return pb.Done()

@@ -1,12 +1,11 @@
 """ServedQueue: the queue that a leading broker serves."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from bucketq.election import Leader, Result
+from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
-from bucketq.errors import ObjectExistsError, ObjectNotFoundError
-from bucketq.job import Job, JobStatus
+from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.operation import (
     Answers,
     Batch,
@@ -16,8 +15,8 @@ from bucketq.operation import (
     Listed,
     ListInFile,
     Operation,
+    Release,
     StepDown,
-    enqueued_by,
 )
 from bucketq.segment import Segment, SegmentLines
 
@@ -27,7 +26,10 @@ class ServedQueue(BrokerQueue):
 
     async def stand(self, broker: str, address: str, stale: Leader | None) -> Result:
         """Let a broker stand for election."""
-        result: Result = await self._submit(Elect(broker, address, stale, self._clock.now()))
+        try:
+            result: Result = await self._submit(Elect(broker, address, stale, self._clock.now()))
+        except CASConflictError:
+            return Result(Election.CONFLICT, None)
         return result
 
     async def beat(self, broker: str) -> Leader | None:
@@ -63,14 +65,18 @@ class ServedQueue(BrokerQueue):
         answers: Answers = await self._submit(batch)
         return answers
 
-    async def apply(self, operation: Operation) -> Any:
-        """Apply one operation; its large payloads go to objects first."""
-        stowed = await self._stowed(operation)
-        return await self._payloads.submit(stowed, enqueued_by(stowed))
-
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
         await self._wait_ready(entrypoint, timeout_s)
+
+    def give_back(self, claimed: list[Job]) -> None:
+        """Undo claims that never reached a worker."""
+        self._make_amends(Release(tuple(map(Claim.of, claimed))) if claimed else None)
+
+    async def check_segments(self, segments: Iterable[Segment]) -> None:
+        """Raise CorruptStateError if a segment that somebody else wrote is not what its entry says."""
+        for segment in segments:
+            SegmentLines(segment, await self.read_object(segment.name)).check_new()
 
     async def list_in_file(self, status: JobStatus | None, entrypoint: str | None) -> Listed:
         """The jobs in queue.json itself, and the segments in which there could be more."""

@@ -1,6 +1,7 @@
 """serving: a broker together with its shell, from its first to its last call."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,7 +35,8 @@ async def serving(
     shell = GrpcShell(Service(broker))
     port = await shell.start(host, grpc_port)
     advertise = advertise or host
-    broker.address = advertise if ":" in advertise else f"{advertise}:{port}"
+    has_port = re.search(r":\d+$", advertise)
+    broker.address = advertise if has_port else f"{advertise}:{port}"
     running = asyncio.create_task(broker.run(), name="bucketq broker")
     telling = asyncio.create_task(_tell_health(broker, shell), name="bucketq health")
     try:
@@ -50,5 +52,5 @@ async def serving(
 
 async def _tell_health(broker: Broker, shell: GrpcShell) -> None:
     while True:
-        await shell.tell_health()
         await broker.wait_changed()
+        await shell.tell_health()

@@ -104,8 +104,7 @@ class Leading:
                 async with asyncio.timeout(answer_within_s):
                     return await question(address)
             except NotLeaderError as error:
-                # One whose term ended meanwhile may yet have done it.
-                was_sent = True
+                was_sent |= error.may_be_done
                 self._follow(address, error.address)
                 trouble: Exception = error
             except (UnreachableError, TimeoutError) as error:

@@ -1,7 +1,8 @@
 """GrpcBrokers: the way to brokers by gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -9,16 +10,15 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from bucketq.errors import BucketQError
-from bucketq.operation import Answers, Operation
+from bucketq.errors import BucketQError, ConfigurationError
+from bucketq.operation import Answers, Operation, Refresh
 from bucketq.remote.brokers import UnreachableError
 from bucketq.storage.port import ObjectInfo
 from bucketq.v1 import queue_pb2 as pb
-from bucketq.wire import answer_of, error_of, info_of, operation_message
+from bucketq.wire import CHUNK_BYTES, answer_of, error_of, info_of, operation_message
 
 M = TypeVar("M", bound=Message)
 
-CHUNK_BYTES = 1024 * 1024
 _CONNECT_WITHIN_S = 3.0
 # A broker that stands still, or a network that swallows everything, is noticed by these.
 _OPTIONS = [
@@ -46,15 +46,18 @@ class GrpcBrokers:
     async def batch(
         self, address: str, session: str, number: int, seen_version: int, operations: Sequence[Operation]
     ) -> Answers:
-        request = pb.BatchRequest(
-            session=session,
-            number=number,
-            seen_version=seen_version,
-            operations=map(operation_message, operations),
-        )
+        request = pb.BatchRequest(session=session, number=number, seen_version=seen_version)
+        unsent: dict[int, ConfigurationError] = {}
+        for place, operation in enumerate(operations):
+            try:
+                request.operations.append(operation_message(operation))
+            except (ValueError, TypeError) as error:
+                # Such as a name that is no text. The others must not suffer from it.
+                request.operations.append(operation_message(Refresh()))
+                unsent[place] = ConfigurationError(f"this cannot be sent to a broker: {error}")
         response = await self._ask(address, "Batch", request, pb.BatchResponse)
         answers = map(answer_of, operations, response.answers)
-        return Answers(response.version, list(answers))
+        return Answers(response.version, [unsent.get(place, answer) for place, answer in enumerate(answers)])
 
     async def wait_ready(self, address: str, entrypoint: str | None, timeout_s: float) -> None:
         request = pb.WaitReadyRequest(entrypoint=entrypoint, timeout_us=int(timeout_s * 1e6))
@@ -67,10 +70,8 @@ class GrpcBrokers:
             request_serializer=pb.ReadObjectRequest.SerializeToString,
             response_deserializer=pb.Chunk.FromString,
         )
-        try:
+        with _told_errors():
             return b"".join([chunk.content async for chunk in call(pb.ReadObjectRequest(name=name))])
-        except grpc.aio.AioRpcError as error:
-            raise _told(error) from error
 
     async def create_object(self, address: str, name: str, content: bytes) -> None:
         channel = await self._connected(address)
@@ -79,10 +80,8 @@ class GrpcBrokers:
             request_serializer=pb.CreateObjectRequest.SerializeToString,
             response_deserializer=pb.Done.FromString,
         )
-        try:
+        with _told_errors():
             await call(_pieces(name, content))
-        except grpc.aio.AioRpcError as error:
-            raise _told(error) from error
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
         request = pb.CollectGarbageRequest(dry_run=dry_run)
@@ -102,10 +101,8 @@ class GrpcBrokers:
             request_serializer=type(request).SerializeToString,
             response_deserializer=from_string,
         )
-        try:
+        with _told_errors():
             return await call(request)
-        except grpc.aio.AioRpcError as error:
-            raise _told(error) from error
 
     async def _connected(self, address: str) -> grpc.aio.Channel:
         """The connection to a broker. That there is one tells what was sent from what was not."""
@@ -136,13 +133,27 @@ def _path(method: str) -> str:
 
 
 async def _pieces(name: str, content: bytes) -> AsyncIterator[pb.CreateObjectRequest]:
-    yield pb.CreateObjectRequest(name=name, content=content[:CHUNK_BYTES])
+    yield pb.CreateObjectRequest(name=name, size_bytes=len(content), content=content[:CHUNK_BYTES])
     for start in range(CHUNK_BYTES, len(content), CHUNK_BYTES):
         yield pb.CreateObjectRequest(content=content[start : start + CHUNK_BYTES])
 
 
+@contextmanager
+def _told_errors() -> Iterator[None]:
+    """Raise what the broker refused with, or that it could not be reached."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise _told(error) from error
+    except asyncio.CancelledError:
+        # A channel that is closed, because others found no connection, cancels its calls.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise UnreachableError("the connection was given up", was_sent=True) from None
+
+
 def _told(error: grpc.aio.AioRpcError) -> Exception:
-    """What the broker refused with; or that it could not be reached."""
     status: Any = rpc_status.from_call(error)
     for detail in status.details if status else ():
         refusal = pb.Refusal()

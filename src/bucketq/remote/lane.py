@@ -14,14 +14,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from bucketq.commit import IfAbandoned, Pending, refuse
+from bucketq.commit import IfAbandoned, Pending, give_answer, refuse
 from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
 from bucketq.mint import Mint
-from bucketq.operation import Answers, Operation, enqueued_by
-from bucketq.remote.brokers import Brokers, Leading, UnreachableError
+from bucketq.operation import Answers, Operation, Refresh, bytes_of
+from bucketq.remote.brokers import Brokers, Leading
 
 _OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
+# A client that was silent for longer may be forgotten; it is remembered for twice as long.
+_IDLE_S = 300.0
 
 # So many go into one message before another lane is used as well.
 _FULL = 256
@@ -53,6 +55,7 @@ class Lane:
         self._session = mint.token()
         self._number = 0
         self._seen_version = 0
+        self._heard_s = float("-inf")
         self.is_sending = False
         self._gathered: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
@@ -116,7 +119,7 @@ class Lane:
         for number, pending in enumerate(self._gathered):
             if pending.answer is not None and pending.answer.cancelled():
                 continue
-            size += sum(len(job.payload) for job in enqueued_by(pending.operation))
+            size += bytes_of(pending.operation)
             if batch and (size > _BYTES_MAX or len(batch) >= _OPERATIONS_MAX):
                 self._gathered = self._gathered[number:]
                 return batch
@@ -127,43 +130,32 @@ class Lane:
     async def _send(self, batch: list[Pending]) -> Answers:
         if not batch:
             return Answers(0, [])
+        if self._loop.time() > self._heard_s + _IDLE_S:
+            await self._learn_version()
         self._number += 1
         operations = [pending.operation for pending in batch]
-        may_be_applied = False
+        try:
+            answers = await self._leading.ask(lambda address: self._batch(address, operations))
+        except SessionForgottenError as forgotten:
+            raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
+        self._seen_version = max(self._seen_version, answers.version)
+        self._heard_s = self._loop.time()
+        return answers
 
-        async def send(address: str) -> Answers:
-            nonlocal may_be_applied
-            number, seen_version = self._number, self._seen_version
-            try:
-                return await self._brokers.batch(address, self._session, number, seen_version, operations)
-            except SessionForgottenError:
-                raise
-            except BaseException as error:
-                may_be_applied |= not isinstance(error, UnreachableError) or error.was_sent
-                raise
+    async def _learn_version(self) -> None:
+        """Learn the queue's version by a batch that changes nothing, and so may be lost or repeated."""
+        try:
+            answers = await self._leading.ask(lambda address: self._batch(address, [Refresh()]))
+            self._seen_version = answers.version
+        except SessionForgottenError as forgotten:
+            self._seen_version = forgotten.version
 
-        while True:
-            try:
-                answers = await self._leading.ask(send)
-            except SessionForgottenError as forgotten:
-                if may_be_applied:
-                    raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
-                # A new client, or one that was idle for long.
-                self._seen_version = forgotten.version
-            else:
-                self._seen_version = max(self._seen_version, answers.version)
-                return answers
+    async def _batch(self, address: str, operations: Sequence[Operation]) -> Answers:
+        number, seen_version = max(1, self._number), self._seen_version
+        return await self._brokers.batch(address, self._session, number, seen_version, operations)
 
     def _answer(self, batch: list[Pending], answers: list[Any]) -> None:
         for pending, outcome in zip(batch, answers, strict=True):
-            if pending.answer is None:
-                continue
-            if not pending.answer.done():
-                if isinstance(outcome, Exception):
-                    pending.answer.set_exception(outcome)
-                else:
-                    pending.answer.set_result(outcome)
-            elif pending.if_abandoned and not isinstance(outcome, Exception):
-                amends = pending.if_abandoned(outcome)
-                if amends is not None:
-                    self._gathered.append(Pending(amends, None))
+            amends = give_answer(pending, outcome)
+            if amends is not None:
+                self._gathered.append(Pending(amends, None))

@@ -94,7 +94,10 @@ class RemoteQueue(Queue):
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         wait_s = min(timeout_s, _WAIT_AT_MOST_S)
         try:
-            await self.ask(lambda brokers, address: brokers.wait_ready(address, entrypoint, wait_s))
+            async with asyncio.timeout(timeout_s):
+                await self.ask(lambda brokers, address: brokers.wait_ready(address, entrypoint, wait_s))
+        except TimeoutError:
+            return
         except (BucketQError, UnreachableError):
             # The dequeue that follows says what is wrong, if it still is.
             await asyncio.sleep(min(timeout_s, _WAIT_AFTER_TROUBLE_S))

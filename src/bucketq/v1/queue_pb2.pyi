@@ -21,18 +21,20 @@ class Done(_message.Message):
     def __init__(self) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("error", "message", "job_id", "leader", "version")
+    __slots__ = ("error", "message", "job_id", "leader", "version", "may_be_done")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAY_BE_DONE_FIELD_NUMBER: _ClassVar[int]
     error: str
     message: str
     job_id: str
     leader: str
     version: int
-    def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    may_be_done: bool
+    def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ..., may_be_done: _Optional[bool] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("claimed_at_us", "ended_at_us", "outcome", "worker", "error")
@@ -343,12 +345,14 @@ class Chunk(_message.Message):
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class CreateObjectRequest(_message.Message):
-    __slots__ = ("name", "content")
+    __slots__ = ("name", "content", "size_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     content: bytes
-    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+    size_bytes: int
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class CollectGarbageRequest(_message.Message):
     __slots__ = ("dry_run",)
