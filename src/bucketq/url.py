@@ -55,9 +55,12 @@ def with_port(address: str) -> str:
     >>> with_port("10.0.0.7")
     '10.0.0.7:7420'
     """
+    address = address.strip()
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(GRPC_PORT))
-    if not host or not port.isdigit():
-        raise ConfigurationError(f"a broker's address is host:port, not {address!r}")
+    if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigurationError(
+            "a broker's address is host:port, such as grpc://10.0.0.7:7420,10.0.0.8:7420"
+        )
     return f"{host}:{port}"
 
 

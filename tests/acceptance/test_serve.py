@@ -138,6 +138,8 @@ async def test_a_deadline_is_honoured(url):
         (["--heartbeat-interval", "20"], "below"),
         (["--log-level", "loud"], "log level"),
         (["--commit-interval", "-1"], "commit_interval_s"),
+        (["--commit-interval", "7"], "too short"),
+        (["--grpc-port", "70000"], "65535"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
@@ -182,10 +184,14 @@ def ask(channel, method, request, response):
 def test_every_call_by_itself(channel):
     new = [pb.NewJob(entrypoint="mail", payload=b"[%d]" % n) for n in range(3)]
     added = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=new), pb.Jobs).jobs
-    assert [(job.payload, job.max_attempts) for job in added] == [(b"[0]", 3), (b"[1]", 3), (b"[2]", 3)]
+    assert [(job.payload, job.max_attempts, job.sequence) for job in added] == [
+        (b"", 3, 1),
+        (b"", 3, 2),
+        (b"", 3, 3),
+    ]
     request = pb.DequeueRequest(entrypoint="mail", batch_size=2, worker="go:1", wait_us=10_000_000)
     first, second = ask(channel, "Dequeue", request, pb.Jobs).jobs
-    assert (first.worker, first.status) == ("go:1", pb.STATUS_IN_PROGRESS)
+    assert (first.worker, first.status, first.payload) == ("go:1", pb.STATUS_IN_PROGRESS, b"[0]")
     claim = pb.Claim(job_id=first.id, token=first.token)
     ask(channel, "Heartbeat", pb.HeartbeatRequest(claim=claim), pb.Done)
     ask(channel, "Ack", pb.AckRequest(claim=claim, result=b'{"sent":true}'), pb.Done)
@@ -234,6 +240,12 @@ def test_jobs_are_listed_page_by_page_also_from_segments(channel, url):
         ("Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob()]), "INVALID_ARGUMENT", "ConfigurationError"),
         ("Batch", pb.BatchRequest(), "INVALID_ARGUMENT", "ConfigurationError"),
         ("ListJobs", pb.ListJobsRequest(page_token="x"), "INVALID_ARGUMENT", "ConfigurationError"),
+        (
+            "Transaction",
+            pb.TransactionRequest(operations=[pb.Operation(dequeue=pb.DequeueRequest(token="t"))]),
+            "INVALID_ARGUMENT",
+            "ConfigurationError",
+        ),
     ],
 )
 def test_refusals_are_typed(channel, method, request_, code, error):
@@ -343,11 +355,13 @@ def test_what_would_harm_the_queue_is_refused_and_the_others_are_not(channel, ur
         job.id, job.created_at_us = "1", job.created_at_us or 1
     good = pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x", id="2", created_at_us=1)]))
     batch = pb.BatchRequest(session="s", number=1, operations=[operation, good])
-    try:
+    if operation.enqueue.jobs and operation.enqueue.jobs[0].created_at_us > 2**61:
+        # What cannot be read as an operation at all fails its message.
+        with pytest.raises(grpc.RpcError, match="no time"):
+            ask(channel, "Batch", batch, pb.BatchResponse)
+    else:
         bad, fine = ask(channel, "Batch", batch, pb.BatchResponse).answers
         assert (bad.WhichOneof("answer"), fine.WhichOneof("answer")) == ("refusal", "added")
-    except grpc.RpcError as error:
-        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x")]), pb.Jobs)
     state = asyncio.run(bucketq.connect(url).read_state())
     assert {job.entrypoint for job in state.jobs} == {"x"}
@@ -407,3 +421,37 @@ async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_
             async with bucketq.connect(f"grpc://{second.address},{first.address}") as q:
                 await q.enqueue("mail")
                 assert (await q.stats()).enqueued_total == 2
+
+
+def test_a_large_payload_is_read_apart_from_its_job(channel):
+    large = pb.NewJob(entrypoint="video", payload=b"x" * 3_000_000)
+    for _ in range(2):
+        ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[large]), pb.Jobs)
+    jobs = ask(channel, "Dequeue", pb.DequeueRequest(batch_size=2), pb.Jobs).jobs
+    assert [(job.payload, job.payload_size) for job in jobs] == [(b"", 3_000_000)] * 2
+    read = channel.unary_stream(
+        "/bucketq.v1.Queue/ReadObject",
+        request_serializer=pb.ReadObjectRequest.SerializeToString,
+        response_deserializer=pb.Chunk.FromString,
+    )
+    pieces = read(pb.ReadObjectRequest(name=jobs[0].payload_object), timeout=20)
+    assert b"".join(piece.content for piece in pieces) == b"x" * 3_000_000
+    with pytest.raises(grpc.RpcError) as refused:
+        list(read(pb.ReadObjectRequest(name="../../etc/hostname"), timeout=20))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_queue_that_no_waiting_will_mend_is_refused_at_the_start(url, tmp_path):
+    (tmp_path / "queue.json").write_text("{}")
+    broker = Served(url, "--grpc-port", "0")
+    assert broker.wait() == 2
+    assert "not a readable queue" in broker.log[-1]["message"]
+
+
+async def test_a_client_that_gave_up_waiting_is_closed_soon():
+    began_s = time.monotonic()
+    async with bucketq.connect("grpc://localhost:1") as q:
+        for call in (q.enqueue("mail"), q.dequeue(wait=60)):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call, 0.5)
+    assert time.monotonic() - began_s < 15

@@ -5,6 +5,7 @@ every promise must have been kept.
 """
 
 import asyncio
+import fcntl
 import signal
 import socket
 import time
@@ -60,6 +61,27 @@ class Brokers:
     def member(self, leader):
         return self._members[leader.address]
 
+    def pause(self, member):
+        """Stop a broker, but not while it holds the lock of a file: nobody could write until it goes on."""
+        while True:
+            member.signal(signal.SIGSTOP)
+            if not self._is_locked():
+                return
+            member.signal(signal.SIGCONT)
+
+    def _is_locked(self):
+        path = getattr(self._storage, "path", None)
+        if path is None:
+            return False
+        with open(f"{path}.lock") as lock:
+            # It is stopped when the kernel has delivered the signal.
+            time.sleep(0.05)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def stop(self):
         for member in self._members.values():
             member.kill()
@@ -81,7 +103,7 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
             member.kill()
             limit_s = BEATS.timeout_s + GRACE_S
         elif trial == "pause":
-            member.signal(signal.SIGSTOP)
+            brokers.pause(member)
             limit_s = BEATS.timeout_s + GRACE_S
         else:
             member.signal(signal.SIGTERM)

@@ -256,22 +256,6 @@ MUTANTS = [
         "False",
     ),
     Mutant(
-        "apply a client's batch that comes after the next one",
-        operation.Batch,
-        "__call__",
-        "mark.number >= self.number",
-        "mark.number == self.number",
-        first_seed=2120,
-    ),
-    Mutant(
-        "tell a batch again without its refusals",
-        operation.Batch,
-        "__call__",
-        "self.number, kept, self.now",
-        "self.number, {}, self.now",
-        first_seed=1570,
-    ),
-    Mutant(
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",

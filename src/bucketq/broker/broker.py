@@ -86,6 +86,11 @@ class Broker:
         self._storage = storage
         self.settings = settings or Settings()
         self._beats = beats or Beats()
+        if self.settings.commit_interval_s + self._beats.interval_s >= self._beats.timeout_s:
+            raise ConfigurationError(
+                f"with {self.settings.commit_interval_s:g} s from commit to commit and a heartbeat every"
+                f" {self._beats.interval_s:g} s, a timeout of {self._beats.timeout_s:g} s is too short"
+            )
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
         # Another one each time, so that a broker that was restarted is not taken for itself.
@@ -181,7 +186,8 @@ class Broker:
         if found is not None:
             content, self._etag = found
             leader = leader_of(content, describe(self._storage)) if self._etag else None
-            if leader != self._known and leader and (not self._known or leader.epoch != self._known.epoch):
+            is_new = self._known is None or leader is None or leader.epoch != self._known.epoch
+            if leader is not None and is_new and leader.broker != self.id:
                 log.info("another broker leads: %s", leader.address, extra={"epoch": leader.epoch})
             self._known = leader
         self._watch.observe(self._known, self._clock.monotonic_s())
@@ -218,7 +224,7 @@ class Broker:
                     leader = await term.queue.beat(self.id)
                     alive_s = sent_s
             except TimeoutError:
-                leader, why = None, "the storage has not answered for too long"
+                leader, why = None, "no heartbeat was stored for too long"
             except (BucketQError, OSError) as error:
                 log.warning("a heartbeat did not get through: %s", error)
                 continue

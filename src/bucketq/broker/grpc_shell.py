@@ -16,6 +16,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
+from msgspec.structs import replace
 
 from bucketq.broker.service import Service
 from bucketq.errors import (
@@ -99,9 +100,11 @@ class GrpcShell:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         try:
-            bound = self._server.add_insecure_port(f"{host}:{port}")
+            bound = self._server.add_insecure_port(f"{in_brackets(host)}:{port}")
         except RuntimeError as error:
-            raise ConfigurationError(f"cannot listen on {host}:{port}: {error}") from error
+            raise ConfigurationError(
+                f"cannot listen on {host}:{port}; is another program there? {error}"
+            ) from error
         await self._server.start()
         await self.tell_health()
         return bound
@@ -160,13 +163,15 @@ class GrpcShell:
 
     async def _enqueue(self, request: pb.EnqueueRequest) -> pb.Jobs:
         added = await self._apply(pb.Operation(enqueue=request))
-        return pb.Jobs(jobs=map(job_message, added))
+        # Whoever sent the payloads has them.
+        return pb.Jobs(jobs=[job_message(replace(job, payload=b"")) for job in added])
 
     async def _dequeue(self, request: pb.DequeueRequest) -> pb.Jobs:
         entrypoint = request.entrypoint if request.HasField("entrypoint") else None
         jobs = await self._service.dequeue(
             entrypoint, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
         )
+        jobs = [job if job.payload_object is None else replace(job, payload=b"") for job in jobs]
         return pb.Jobs(jobs=map(job_message, jobs))
 
     async def _heartbeat(self, request: pb.HeartbeatRequest) -> pb.Done:
@@ -247,6 +252,15 @@ class GrpcShell:
         except BucketQError as error:
             await _refuse(context, error)
         return pb.Done()
+
+
+def in_brackets(host: str) -> str:
+    """A host as it stands before a port: an IPv6 address needs brackets.
+
+    >>> in_brackets("::1")
+    '[::1]'
+    """
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _serialized(message: Any) -> bytes:

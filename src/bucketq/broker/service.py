@@ -117,6 +117,8 @@ class Service:
 
     async def read_object(self, name: str) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""
+        if name and any(part.startswith(".") or not part for part in name.split("/")):
+            raise ConfigurationError(f"{name!r} is no name of an object")
         return await self._broker.lead(lambda queue: queue.read_object(name))
 
     @property
@@ -172,5 +174,7 @@ def _checked(operation: Operation) -> Operation:
         case Bury():
             return replace(operation, error=error_text(operation.error) or "")
         case Transact():
+            if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
+                raise ConfigurationError("a transaction holds enqueues, acks and nacks")
             return Transact(tuple(map(_checked, operation.operations)))
     return operation

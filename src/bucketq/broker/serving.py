@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bucketq.broker.broker import Beats, Broker
-from bucketq.broker.grpc_shell import GrpcShell
+from bucketq.broker.grpc_shell import GrpcShell, in_brackets
 from bucketq.broker.service import Service
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket
@@ -34,7 +34,7 @@ async def serving(
     broker = Broker(storage, settings, beats)
     shell = GrpcShell(Service(broker))
     port = await shell.start(host, grpc_port)
-    advertise = advertise or host
+    advertise = advertise or in_brackets(host)
     has_port = re.search(r":\d+$", advertise)
     broker.address = advertise if has_port else f"{advertise}:{port}"
     running = asyncio.create_task(broker.run(), name="bucketq broker")

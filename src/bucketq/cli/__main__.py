@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import sys
 
+import bucketq
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.serve import add_serve
 from bucketq.errors import BucketQError
@@ -26,6 +27,7 @@ def main() -> int:
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"bucketq {bucketq.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser(
         "verify",

@@ -9,9 +9,11 @@ import signal
 import socket
 
 from bucketq.cli.logs import log_to_stderr
-from bucketq.errors import ConfigurationError
+from bucketq.codec import decode
+from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
+from bucketq.storage.port import Bucket, describe
 from bucketq.url import GRPC_PORT
 
 log = logging.getLogger("bucketq")
@@ -31,7 +33,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
     settings = Settings()
     options: list[tuple[str, object, str]] = [
-        ("--host", "localhost", "where to listen"),
+        ("--host", "127.0.0.1", "where to listen"),
         ("--grpc-port", GRPC_PORT, "the port for gRPC; 0 takes a free one"),
         ("--advertise", "", "the address that clients are told, if it is not host and port"),
         ("--heartbeat-interval", 3.0, "seconds between two heartbeats of the leader"),
@@ -48,7 +50,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     command.add_argument(
         "--insecure",
         action="store_true",
-        default=os.environ.get("BUCKETQ_INSECURE", "") not in ("", "0", "false"),
+        default=os.environ.get("BUCKETQ_INSECURE", "").lower() in ("1", "true", "yes"),
         help="listen beyond this machine although everybody there may do everything",
     )
     command.set_defaults(run=lambda given: asyncio.run(serve(given)))
@@ -67,27 +69,41 @@ async def serve(options: argparse.Namespace) -> int:
             f"{options.host} is not this machine alone, and there is no protection yet: everybody who"
             " reaches the port may do everything. Say --insecure if the network itself is protected."
         )
+    if not 0 <= options.grpc_port < 65536:
+        raise ConfigurationError(f"a port is from 0 to 65535, not {options.grpc_port}")
     settings = Settings(commit_interval_s=options.commit_interval, stale_after_s=options.stale_after)
     beats = Beats(interval_s=options.heartbeat_interval, timeout_s=options.heartbeat_timeout)
+    storage = open_storage(options.url)
+    await _refuse_hopeless(storage)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    try:
-        async with serving(
-            open_storage(options.url),
-            host=options.host,
-            grpc_port=options.grpc_port,
-            advertise=options.advertise or _reachable(options.host),
-            settings=settings,
-            beats=beats,
-        ) as broker:
-            log.info("serving %s at %s", options.url, broker.address)
-            await stopping.wait()
-            log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
-            asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
-    finally:
-        log.info("stopped")
+    async with serving(
+        storage,
+        host=options.host,
+        grpc_port=options.grpc_port,
+        advertise=options.advertise or _reachable(options.host),
+        settings=settings,
+        beats=beats,
+    ) as broker:
+        log.info("serving %s at %s", options.url, broker.address)
+        await stopping.wait()
+        log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
+        asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
+    log.info("stopped")
     return 0
+
+
+async def _refuse_hopeless(storage: Bucket) -> None:
+    """Raise what no waiting will mend; an outage is waited for."""
+    try:
+        content, etag = await storage.read()
+    except UnusableStorageError:
+        raise
+    except (StorageError, OSError):
+        return
+    if etag is not None:
+        decode(content, describe(storage))
 
 
 def _give_up() -> None:

@@ -24,6 +24,8 @@ _OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
 # A client that was silent for longer may be forgotten; it is remembered for twice as long.
 _IDLE_S = 300.0
+# How long the claims of callers that went away are tried to be given back before the end.
+_LAST_TRY_S = 2.0
 
 # So many go into one message before another lane is used as well.
 _FULL = 256
@@ -58,6 +60,7 @@ class Lane:
         self._heard_s = float("-inf")
         self.is_sending = False
         self._gathered: list[Pending] = []
+        self._under_way: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -80,17 +83,23 @@ class Lane:
         return answer
 
     async def close(self) -> None:
-        """Take no more operations, send those already gathered, and stop."""
+        """Take no more operations, send those already gathered, and stop.
+
+        What nobody waits for any more is not insisted on.
+        """
         self._closing = True
         self._unpark()
-        await asyncio.shield(self._task)
+        while not self._task.done():
+            await asyncio.wait([self._task], timeout=_LAST_TRY_S)
+            if all(one.answer is None or one.answer.done() for one in (*self._under_way, *self._gathered)):
+                self._task.cancel()
+                await asyncio.wait([self._task])
 
     def _unpark(self) -> None:
         if self._parked is not None and not self._parked.done():
             self._parked.set_result(None)
 
     async def _run(self) -> None:
-        batch: list[Pending] = []
         try:
             while self._gathered or not self._closing:
                 if not self._gathered:
@@ -100,7 +109,7 @@ class Lane:
                     # Whoever was woken together with the first caller comes along.
                     await asyncio.sleep(0)
                     continue
-                batch = self._take()
+                batch = self._under_way = self._take()
                 self.is_sending = True
                 try:
                     self._answer(batch, (await self._send(batch)).answers)
@@ -110,7 +119,7 @@ class Lane:
                     self.is_sending = False
         finally:
             self._closing = True
-            refuse([*batch, *self._gathered], None)
+            refuse([*self._under_way, *self._gathered], None)
 
     def _take(self) -> list[Pending]:
         """As much of what is gathered as makes a message."""

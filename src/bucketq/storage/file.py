@@ -15,6 +15,7 @@ costs a `stat` instead of reading and hashing the whole file.
 
 import asyncio
 import fcntl
+import logging
 import os
 import re
 import stat
@@ -39,6 +40,9 @@ from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _TEMPORARY_AGE_MAX_S = 24 * 3600
+_LONG_S = 5.0
+
+log = logging.getLogger("bucketq")
 
 
 class LocalFileSystemStorage:
@@ -66,7 +70,18 @@ class LocalFileSystemStorage:
 
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         pieces = [content] if isinstance(content, bytes) else content
-        return await asyncio.to_thread(self._write, pieces, if_match)
+        warning = asyncio.get_running_loop().call_later(_LONG_S, self._warn)
+        try:
+            return await asyncio.to_thread(self._write, pieces, if_match)
+        finally:
+            warning.cancel()
+
+    def _warn(self) -> None:
+        log.warning(
+            "a write to %s takes long: the disk is slow, or a process stands still that holds %s.lock",
+            self.path,
+            self.path,
+        )
 
     def _read(self) -> tuple[bytes, str | None]:
         with _storage_errors(f"read {self.path}"):

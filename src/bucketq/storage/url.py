@@ -34,7 +34,10 @@ def open_storage(url: str, **options: Any) -> Bucket:
     parts = _split(url)
     opener = _OPENERS.get(parts.scheme)
     if opener is None:
-        raise ConfigurationError(f"no storage has the scheme {parts.scheme!r}; known are {_known_schemes()}")
+        raise ConfigurationError(
+            f"no storage has the scheme {parts.scheme!r}; known are {_known_schemes()},"
+            " and grpc:// for brokers"
+        )
     return opener(parts, {**_query_options(parts), **options})
 
 
