@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, day_of, hour_ended, needed
+from bucketq.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.ledger import batch_content
-from bucketq.operation import Expire, ForgetExpired, LedgerView, ReadLedger, Submit
+from bucketq.operation import Submit
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo

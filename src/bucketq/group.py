@@ -13,10 +13,11 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from bucketq.chores import DropArchived
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
-from bucketq.operation import DropArchived, Heartbeat, Operation, Refresh
+from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.segment import Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects

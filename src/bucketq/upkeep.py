@@ -21,13 +21,14 @@ from typing import Any
 
 from bucketq.archive_upkeep import tidy
 from bucketq.archived_job import kept_payloads
+from bucketq.chores import DropArchived, Merge, Seal, Spill
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
 from bucketq.job import Job
 from bucketq.ledger import batch_content
-from bucketq.operation import DropArchived, Merge, Operation, Seal, Spill
+from bucketq.operation import Operation
 from bucketq.segment import Segment, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
