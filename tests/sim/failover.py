@@ -9,15 +9,11 @@ import fcntl
 import signal
 import socket
 import time
-from contextlib import closing
 
-from chronicle import Chronicle, read_pickles, read_versions
 from crew import BEATS
-from record import Record
-from soak import STALE_AFTER_S, Member, drain, judge
+from soak import Member, finish, judge
 
 from bucketq import JobNotFoundError, open_storage
-from bucketq.archive import Archive
 from bucketq.codec import decode
 
 CLIENTS = 10
@@ -118,22 +114,10 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
         else:
             assert member.wait(30) == 0, "a broker that was told to go ends well"
             member.start()
-    return finish(folder, url, brokers, clients, options), took_s
-
-
-def finish(folder, url, brokers, clients, options):
-    """End it all, finish what is left, and put the record together."""
     for client in clients:
         client.kill()
     brokers.stop()
-    record = Record(0, STALE_AFTER_S, 0.0)
-    with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
-        final = asyncio.run(drain(storage, record))
-        record.archived = list(Archive(storage, record.damages.append).jobs_sync())
-    for log in sorted(folder.glob("*.calls")):
-        record.calls.update((call.number, call) for call in read_pickles(log))
-    record.versions = read_versions(folder, final)
-    return record
+    return finish(folder, url, options), took_s
 
 
 def judge_failover(record):

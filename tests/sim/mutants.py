@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketq import (
+    chores,
     commit,
     group,
     ledger,
@@ -180,7 +181,7 @@ MUTANTS = [
     ),
     Mutant(
         "collect a payload because its job stands in a segment",
-        operation.Collect,
+        chores.Collect,
         "__call__",
         "if segment.payloads",
         "if False",

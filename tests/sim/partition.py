@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crew import BEATS
-from failover import GRACE_S, LEADS_S, Brokers, finish, judge_failover
-from soak import Member
+from failover import GRACE_S, LEADS_S, Brokers, judge_failover
+from soak import Member, finish, make_folder
 
 STORAGE, CLIENTS = "10.77.0.1", "10.77.0.4"
 PLACES = {"10.77.0.2:7420": "a", "10.77.0.3:7420": "b"}
@@ -130,7 +130,10 @@ def play(net, folder, url, options):
             assert brokers.leader().epoch == leader.epoch, "it reaches the storage, so it goes on leading"
             print(f"cut off from {what}: they wait", flush=True)
     time.sleep(2 * LEADS_S)
-    record = finish(folder, url, brokers, clients, options)
+    for client in clients:
+        client.kill()
+    brokers.stop()
+    record = finish(folder, url, options)
     print(f"{len(record.calls)} calls, {len(record.versions) - 1} commits", flush=True)
     if len(record.versions) < 50:
         print("the clients did not work")
@@ -139,12 +142,6 @@ def play(net, folder, url, options):
         print(story)
         return 1
     return 0
-
-
-def make_folder(*parts):
-    folder = Path(*parts)
-    folder.mkdir()
-    return folder
 
 
 if __name__ == "__main__":

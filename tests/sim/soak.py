@@ -77,6 +77,11 @@ def soak(folder, seconds, url, **options):
         member.start()
     for member in crew:
         member.kill()
+    return finish(folder, url, options)
+
+
+def finish(folder, url, options):
+    """Finish what is left, and put the record together."""
     record = Record(0, STALE_AFTER_S, 0.0)
     with closing(Chronicle(open_storage(url, **options), folder / "finisher.writes")) as storage:
         final = asyncio.run(drain(storage, record))
