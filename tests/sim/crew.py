@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from actors import ACTORS, producer, worker
@@ -65,6 +66,9 @@ async def main(folder, name, kind, stale_after_s, url, *options):
     logging.getLogger("bucketq").setLevel(logging.ERROR)
     world = RealWorld(Path(folder) / f"{name}.calls")
     settings = soak_settings(float(stale_after_s))
+    if kind == "remote" or kind.startswith("serve:"):
+        # A load may take as long as a failover; what it has written must not be garbage by then.
+        settings = replace(settings, collect_after_s=60)
     actors = [producer, worker, world.random.choice(ACTORS), world.random.choice(ACTORS)]
     if kind == "remote":
         async with connect(url, settings=settings) as remote:
