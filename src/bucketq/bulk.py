@@ -73,7 +73,7 @@ class BulkLoad:
         if (first_of_many := next(jobs, None)) is not None:
             await self._load(self._objects, chain(few, [first_of_many], jobs))
         elif few:
-            stowed = tuple([await self._payloads.stow(job) for job in few])
+            stowed = await self._payloads.stow_all(few)
             await self._payloads.submit(Enqueue(stowed), stowed)
 
     def _all(self, jobs: Iterator[Job]) -> Iterator[Job]:

@@ -64,6 +64,12 @@ class LargePayloads:
         name = await self._objects.create_payload(job.payload, version)
         return replace(job, payload=b"", payload_object=name, payload_size=len(job.payload))
 
+    async def stow_all(self, jobs: Iterable[Job]) -> tuple[Job, ...]:
+        """The same for several jobs; the queue's version is asked for once."""
+        jobs = tuple(jobs)
+        version = await self._submit(Refresh()) if any(map(self.is_large, jobs)) else None
+        return tuple([await self.stow(job, version) for job in jobs])
+
     async def submit(self, operation: Operation, stowed: Iterable[Job]) -> Any:
         """Have an operation committed that enqueues stowed jobs; drop their payloads if it is refused."""
         try:

@@ -350,7 +350,7 @@ class Queue(ABC):
             return operation
         if isinstance(operation, Transact):
             return Transact(tuple([await self._stowed(part) for part in operation.operations]))
-        return Enqueue(tuple([await self._payloads.stow(job) for job in enqueued_by(operation)]))
+        return Enqueue(await self._payloads.stow_all(enqueued_by(operation)))
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
