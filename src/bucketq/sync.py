@@ -21,10 +21,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+from bucketq.embedded import BrokerQueue
 from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job
-from bucketq.queue import Queue as AsyncQueue
+from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import ObjectInfo
@@ -48,9 +49,9 @@ def connect(
 class Queue:
     """A queue without async; `open_queue` gives the async one behind it, which says what each method does."""
 
-    def __init__(self, open_queue: Callable[[], Any]) -> None:
+    def __init__(self, open_queue: Callable[[], BrokerQueue | RemoteQueue]) -> None:
         self._open_queue = open_queue
-        self._queue: AsyncQueue | None = None
+        self._queue: BrokerQueue | RemoteQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -78,7 +79,7 @@ class Queue:
         queue, self._queue = self._queue, None
         try:
             if queue is not None:
-                self._run(queue.__aexit__(None, None, None))  # type: ignore[attr-defined]
+                self._run(queue.__aexit__(None, None, None))
         finally:
             self._stop()
 
@@ -201,7 +202,7 @@ class Queue:
         return self._opened.settings
 
     @property
-    def _opened(self) -> AsyncQueue:
+    def _opened(self) -> BrokerQueue | RemoteQueue:
         if self._queue is None:
             raise QueueClosedError("the queue is not open: use it inside `with`")
         return self._queue

@@ -90,14 +90,24 @@ async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url):
         broker.wait_for("leading")
         async with bucketq.connect(f"grpc://{broker.address}", settings=Settings(retry_for_s=0.5)) as q:
             await q.stats()
-            adding = [asyncio.create_task(q.enqueue("mail", n)) for n in range(10)]
-            await asyncio.sleep(0.2)
+            added = []
+
+            async def add():
+                while True:
+                    added.append(await q.enqueue("mail"))
+
+            adding = [asyncio.create_task(add()) for _ in range(10)]
+
+            async def is_at_work():
+                return len(added) >= 10
+
+            await until(is_at_work)
             broker.signal(signal.SIGTERM)
-            outcomes = await asyncio.gather(*adding, return_exceptions=True)
+            await asyncio.gather(*adding, return_exceptions=True)
             assert await asyncio.to_thread(broker.wait) == 0
     async with bucketq.connect(url) as q:
-        assert (await q.stats()).enqueued_total == sum(isinstance(one, bucketq.Job) for one in outcomes) == 10
         state = await q.read_state()
+        assert {job.id for job in state.jobs} == {job.id for job in added}, "what was taken in was answered"
         assert state.leader is None
 
 

@@ -161,9 +161,11 @@ class Broker:
             term, self._term = self._term, None
             self._changed.set()
             if term is not None:
-                await term.queue.resign(self.id)
-                term.end()
-                log.info("stepped down", extra={"epoch": term.leader.epoch})
+                try:
+                    await term.queue.resign(self.id)
+                    log.info("stepped down", extra={"epoch": term.leader.epoch})
+                finally:
+                    term.end()
 
     async def _wait_for_election(self) -> _Term | None:
         while not self._stopping.is_set():

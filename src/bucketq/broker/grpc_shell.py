@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import grpc
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -123,7 +124,9 @@ class GrpcShell:
         await self._server.stop(grace_s)
 
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-        def unary(call: Callable[[Any], Awaitable[Any]], request: type) -> "grpc.RpcMethodHandler[Any, Any]":
+        def unary(
+            call: Callable[[Any], Awaitable[Any]], request: type[Message]
+        ) -> "grpc.RpcMethodHandler[Any, Any]":
             async def handle(message: Any, context: Context) -> Any:
                 try:
                     return await call(message)
@@ -132,7 +135,7 @@ class GrpcShell:
 
             return grpc.unary_unary_rpc_method_handler(
                 handle,
-                request_deserializer=request.FromString,  # type: ignore[attr-defined]
+                request_deserializer=request.FromString,
                 response_serializer=_serialized,
             )
 

@@ -4,7 +4,7 @@ A shell (gRPC and others) turns messages into these calls, and answers and error
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from bucketq.broker.broker import Broker
 from bucketq.broker.listing import Page, list_jobs
 from bucketq.broker.served import ServedQueue
 from bucketq.election import Leader
-from bucketq.errors import BucketQError, ConfigurationError
+from bucketq.errors import BucketQError, ConfigurationError, StorageError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
@@ -30,10 +30,8 @@ from bucketq.operation import (
 )
 from bucketq.queue import check_new_job
 from bucketq.state import Stats
-from bucketq.storage.port import ObjectInfo
+from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import error_text, result_json
-
-T = TypeVar("T")
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
@@ -117,8 +115,11 @@ class Service:
 
     async def read_object(self, name: str) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""
-        if name and any(part.startswith(".") or not part for part in name.split("/")):
-            raise ConfigurationError(f"{name!r} is no name of an object")
+        try:
+            check_object_name(name or "queue.json")
+        except StorageError as error:
+            # Not a failure of the storage, to be tried again.
+            raise ConfigurationError(str(error)) from error
         return await self._broker.lead(lambda queue: queue.read_object(name))
 
     @property
