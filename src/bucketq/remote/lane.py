@@ -32,19 +32,15 @@ _FULL = 256
 
 
 def choose(lanes: "Sequence[Lane]") -> "Lane":
-    """The lane for the next operation: one that can go at once, and that others wait in, but not too many.
+    """The lane for the next operation: the first one that is not full.
 
-    While one lane's batch is at the broker, this process can prepare another's.
+    With few callers that is always the same one, and what one of them asks later never overtakes
+    what was asked before. With many, this process prepares one batch while the broker has another.
     """
-    idle = [lane for lane in lanes if not lane.is_sending]
-    filling = [lane for lane in idle if lane.gathered < _FULL]
-    if filling:
-        return max(filling, key=_gathered)
-    return min(idle or lanes, key=_gathered)
-
-
-def _gathered(lane: "Lane") -> int:
-    return lane.gathered
+    for lane in lanes:
+        if lane.gathered < _FULL:
+            return lane
+    return min(lanes, key=lambda lane: lane.gathered)
 
 
 class Lane:
@@ -58,7 +54,6 @@ class Lane:
         self._number = 0
         self._seen_version = 0
         self._heard_s = float("-inf")
-        self.is_sending = False
         self._gathered: list[Pending] = []
         self._under_way: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
@@ -110,13 +105,10 @@ class Lane:
                     await asyncio.sleep(0)
                     continue
                 batch = self._under_way = self._take()
-                self.is_sending = True
                 try:
                     self._answer(batch, (await self._send(batch)).answers)
                 except Exception as error:
                     refuse(batch, error)
-                finally:
-                    self.is_sending = False
         finally:
             self._closing = True
             refuse([*self._under_way, *self._gathered], None)
