@@ -1,7 +1,6 @@
 """RemoteStorage: a queue's storage as its brokers show it to clients that do not reach it."""
 
 import zlib
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
