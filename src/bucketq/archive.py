@@ -2,7 +2,7 @@
 
 A reader sees the archive as it was at one version of the queue, each job exactly once: what
 queue.json holds on its way to the archive, and every batch that was sealed by then. While it
-reads, batches may be compacted; then it goes on in the compacted object, where it stopped.
+reads, batches may be compacted; then it finds the same batches in the compacted object.
 """
 
 import asyncio
@@ -10,11 +10,10 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
-from bucketq.archive_name import ARCHIVE, ArchiveName, hour_began, hour_ended, needed
-from bucketq.archived_job import ArchivedJob, FinishedStatus, decode_archived, original_of
+from bucketq.archive_name import ARCHIVE, ArchiveName, Piece, hour_began, hour_ended, pieces
+from bucketq.archived_job import ArchivedJob, FinishedStatus, batch_of, decode_archived, original_of
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
@@ -30,8 +29,6 @@ from bucketq.storage.port import describe
 log = logging.getLogger("bucketq")
 
 T = TypeVar("T")
-
-_TRIES = 5
 
 
 class Damage(NamedTuple):
@@ -113,9 +110,9 @@ class Archive:
         made_at = time_of(job_id)
         # A day earlier: the clocks of those who make and finish jobs may differ.
         since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
-        names, state = await self.plan(Wanted(since))
+        pieces, state = await self.plan(Wanted(since))
         on_the_way = Ledger(state.ledger.finished, state.ledger.sealed)
-        async for _, jobs in _chained(self.read([], on_the_way), self.read(names, Ledger())):
+        async for _, jobs in _chained(self.read([], on_the_way), self.read(pieces, Ledger())):
             for found in jobs:
                 if found.id == job_id:
                     return found
@@ -138,47 +135,63 @@ class Archive:
             return await self._objects.read_payload(original, job.payload_size)
 
     async def _batches(self, wanted: "Wanted") -> AsyncIterator[list[ArchivedJob]]:
-        names, state = await self.plan(wanted)
-        async for _, jobs in self.read(names, state.ledger):
+        pieces, state = await self.plan(wanted)
+        async for _, jobs in self.read(pieces, state.ledger):
             yield list(wanted.among(jobs))
 
     async def read(
-        self, names: Iterable[ArchiveName], ledger: Ledger
+        self, pieces: Iterable[Piece], ledger: Ledger
     ) -> AsyncIterator[tuple[str, list[ArchivedJob]]]:
-        """The hour, and the jobs, of each object of a plan, and of what was still in queue.json."""
-        names = list(names)
-        overlapping = {name.hour for name, other in pairwise(names) if name.overlaps(other)}
-        done: dict[str, _HourDone] = {}
-        still_here = {entry.line for entry in ledger.finished}.union(*ledger.sealed.values())
-        for name in names:
-            hour = done.setdefault(name.hour, _HourDone(still_here, name.hour in overlapping))
-            if not hour.is_done(name):
-                yield name.hour, list(await self._lines(name, hour))
-            for other in [other for other in done if other < name.hour]:
-                del done[other]
+        """The hour, and the jobs, of each piece of a plan, and of what was still in queue.json."""
+        for piece in pieces:
+            yield piece.name.hour, list(self._decoded(await self.lines(piece)))
         for batch, sealed in ledger.sealed.items():
-            yield "", list(self._decoded(batch, enumerate(sealed, 2)))
-        finished = enumerate((entry.line for entry in ledger.finished), 1)
-        yield "", list(self._decoded("queue.json, finished", finished))
+            yield "", list(self._decoded(ArchiveLines(batch, list(enumerate(sealed, 2)))))
+        finished = list(enumerate((entry.line for entry in ledger.finished), 1))
+        yield "", list(self._decoded(ArchiveLines("queue.json, finished", finished)))
 
-    async def plan(self, wanted: "Wanted") -> tuple[list[ArchiveName], QueueState]:
-        """The objects to read, and what is still in queue.json, as of one version."""
-        seen, tries = None, 0
-        while True:
-            tries += 1
-            content, etag = await self._storage.read()
-            state = QueueState() if etag is None else decode(content, describe(self._storage))
-            listed = await self._listed(state.ledger, wanted)
-            names = needed(listed)
-            # Compacted since, together with what was sealed later: then look anew.
-            beyond = [name for name in names if name.first <= state.version < name.last]
-            if beyond and seen != etag and tries < _TRIES:
-                seen = etag
-                continue
-            for name in beyond:
-                self._on_damage(Damage(str(name), None, "it is newer than queue.json: was that put back?"))
-            sealed = {ArchiveName.parse(batch) for batch in state.ledger.sealed}
-            return [name for name in names if name.last <= state.version and name not in sealed], state
+    async def state(self) -> QueueState:
+        """The queue as queue.json has it now, without its backlog."""
+        content, etag = await self._storage.read()
+        return QueueState() if etag is None else decode(content, describe(self._storage))
+
+    async def plan(self, wanted: "Wanted") -> tuple[list[Piece], QueueState]:
+        """The pieces to read, and what is still in queue.json, as of one version."""
+        state = await self.state()
+        sealed = [name for batch in state.ledger.sealed if (name := ArchiveName.parse(batch))]
+        listed = await self._listed(state.ledger, wanted)
+        if ahead := [name for name in listed if name.last > state.version]:
+            # Archived since, most likely.
+            version = (await self.state()).version
+            for name in ahead:
+                if name.last > version:
+                    reason = "it is newer than queue.json: was that put back?"
+                    self._on_damage(Damage(str(name), None, reason))
+        return pieces(listed, 0, state.version, without=sealed), state
+
+    async def lines(self, piece: Piece) -> "ArchiveLines":
+        """The lines of a piece, wherever it is now."""
+        name = piece.name
+        try:
+            content = await self._objects.read(str(name))
+        except ObjectNotFoundError as error:
+            found = [
+                ArchiveName.parse(info.name) for info in await self._objects.list(f"{ARCHIVE}{name.hour}/")
+            ]
+            for other in found:
+                if (
+                    other is not None
+                    and other != name
+                    and other.first <= piece.first
+                    and piece.last <= other.last
+                ):
+                    return await self.lines(piece._replace(name=other))
+            self._on_damage(Damage(str(name), None, f"it is gone: {error}"))
+            return ArchiveLines(str(name), [])
+        lines = self._split(name, content)
+        if name.first < name.last and not piece.is_whole:
+            lines = [(number, line) for number, line in lines if piece.has(batch_of(line) or name.first)]
+        return ArchiveLines(str(name), lines)
 
     async def _listed(self, ledger: Ledger, wanted: "Wanted") -> list[ArchiveName]:
         listed = []
@@ -189,23 +202,6 @@ class Archive:
                     if name is not None and wanted.overlaps(name.hour, name.hour):
                         listed.append(name)
         return listed
-
-    async def _lines(self, name: ArchiveName, hour: "_HourDone") -> Iterable[ArchivedJob]:
-        try:
-            content = await self._objects.read(str(name))
-        except ObjectNotFoundError as error:
-            found = [
-                ArchiveName.parse(info.name) for info in await self._objects.list(f"{ARCHIVE}{name.hour}/")
-            ]
-            compacted = [
-                other for other in found if other is not None and other != name and other.covers(name)
-            ]
-            if not compacted:
-                self._on_damage(Damage(str(name), None, f"it is gone: {error}"))
-                return []
-            return await self._lines(compacted[0], hour)
-        lines = self._split(name, content)
-        return self._decoded(str(name), hour.new(name, lines))
 
     def _split(self, name: ArchiveName, content: bytes) -> list[tuple[int, bytes]]:
         first, *lines = content.split(b"\n")
@@ -218,12 +214,19 @@ class Archive:
             self._on_damage(Damage(str(name), len(lines) + 1, "it ends too soon"))
         return [(number, line.removesuffix(b",")) for number, line in enumerate(lines, 2)]
 
-    def _decoded(self, name: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[ArchivedJob]:
-        for number, line in lines:
+    def _decoded(self, lines: "ArchiveLines") -> Iterator[ArchivedJob]:
+        for number, line in lines.numbered:
             try:
                 yield decode_archived(line)
             except CorruptStateError as error:
-                self._on_damage(Damage(name, number, str(error)))
+                self._on_damage(Damage(lines.name, number, str(error)))
+
+
+class ArchiveLines(NamedTuple):
+    """Lines of an object, or of queue.json, each with its number there."""
+
+    name: str
+    numbered: list[tuple[int, bytes]]
 
 
 class Wanted(NamedTuple):
@@ -249,41 +252,6 @@ class Wanted(NamedTuple):
                 and self.status in (None, job.status)
             ):
                 yield job
-
-
-class _HourDone:
-    """What was read of an hour, lest it is read again in a compacted object.
-
-    Nor is what was still in queue.json: it may have been archived and compacted since.
-    """
-
-    def __init__(self, still_here: set[bytes], is_overlapping: bool) -> None:
-        self._still_here = still_here
-        # Where compacted objects overlap, only the lines themselves tell what was read before.
-        self._is_overlapping = is_overlapping
-        self._seen: set[bytes] = set()
-        self._names: list[ArchiveName] = []
-        self._lengths: dict[bytes, int] = {}
-
-    def is_done(self, name: ArchiveName) -> bool:
-        return any(done.covers(name) for done in self._names)
-
-    def new(self, name: ArchiveName, lines: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """The lines that are new; a batch that was read before stands in one piece."""
-        # Only a compacted object may hold it; another one would be a copy, for verify to find.
-        known = dict(self._lengths) if name.first < name.last else {}
-        self._names.append(name)
-        if lines:
-            self._lengths[lines[0][1]] = len(lines)
-        at = 0
-        while at < len(lines):
-            line = lines[at][1]
-            skipped = known.get(line, 0)
-            if not skipped and line not in self._still_here and line not in self._seen:
-                yield lines[at]
-            if self._is_overlapping:
-                self._seen.add(line)
-            at += skipped or 1
 
 
 async def _chained(*iterators: AsyncIterator[T]) -> AsyncIterator[T]:

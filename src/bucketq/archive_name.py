@@ -5,12 +5,13 @@
 
 A batch is known by the UTC hour in which its jobs finished and by the version of the queue
 that sealed it. A compacted object holds every batch of its hour from its first version to
-its last. So the names alone tell where each batch is to be read, once, even if an object
-that was compacted has not been deleted yet, or was written again by a latecomer.
+its last, and each of its lines says which batch it is of. So the names alone tell where each
+batch is to be read, once, even if an object that was compacted has not been deleted yet, or
+was written again by a latecomer: readers take a piece each, and no two pieces overlap.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -52,6 +53,25 @@ class ArchiveName(NamedTuple):
     def covers(self, other: "ArchiveName") -> bool:
         """Whether all that the other holds is in this one."""
         return self.hour == other.hour and self.first <= other.first and other.last <= self.last
+
+
+class Piece(NamedTuple):
+    """Some batches of an hour, by version, and the object that holds them."""
+
+    name: ArchiveName
+    first: int
+    last: int
+    # Those in between that are to be read elsewhere.
+    without: frozenset[int] = frozenset()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all that the object holds."""
+        return (self.first, self.last) == self.name[1:] and not self.without
+
+    def has(self, batch: int) -> bool:
+        """Whether a batch of its hour belongs to it."""
+        return self.first <= batch <= self.last and batch not in self.without
 
 
 def version_of_batch(name: str) -> int | None:
@@ -101,4 +121,26 @@ def needed(names: Iterable[ArchiveName]) -> list[ArchiveName]:
     for name in sorted(set(names), key=lambda name: (name.hour, name.first, -name.last)):
         if not chosen or not chosen[-1].covers(name):
             chosen.append(name)
+    return chosen
+
+
+def pieces(
+    names: Iterable[ArchiveName], first: int, last: int, without: Collection[ArchiveName] = ()
+) -> list[Piece]:
+    """What to read for every batch of these versions once, except for some.
+
+    >>> both = [ArchiveName("2026-02-15T10", 1, 4), ArchiveName("2026-02-15T10", 3, 9)]
+    >>> [(piece.first, piece.last) for piece in pieces(both, 2, 8)]
+    [(2, 4), (5, 8)]
+    """
+    chosen: list[Piece] = []
+    hour, done = "", 0
+    for name in needed(names):
+        if name.hour != hour:
+            hour, done = name.hour, first - 1
+        held_back = frozenset(other.first for other in without if name.covers(other))
+        piece = Piece(name, max(name.first, done + 1), min(name.last, last), held_back)
+        if piece.first < piece.last or piece.has(piece.first):
+            chosen.append(piece)
+            done = piece.last
     return chosen

@@ -2,13 +2,15 @@
 
 Compaction only writes and, an hour later, deletes. A reader needs no other word about it than
 the names: a compacted object stands for every batch of its hour between two versions. That is
-true because all of them are in the archive by then: no batch as old is still sealed.
+true because all of them are in the archive by then: no batch as old is still sealed. Which line
+is of which batch is noted in the lines, for readers that have read, or want, only some of them.
 """
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, day_of, hour_ended, needed
+from bucketq.archived_job import with_batch
 from bucketq.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.ledger import batch_content
 from bucketq.operation import Submit
@@ -126,5 +128,10 @@ async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
 async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, bytes]]) -> None:
     if len(parts) > 1:
         first, last = parts[0][0], parts[-1][0]
-        whole = batch_content(tuple(lines for _, lines in parts))
+        lines = (_stamped(name, line) for name, body in parts for line in body.split(b",\n"))
+        whole = batch_content(tuple(lines))
         await objects.create(str(ArchiveName(first.hour, first.first, last.last)), whole)
+
+
+def _stamped(name: ArchiveName, line: bytes) -> bytes:
+    return with_batch(line, name.first) if name.first == name.last else line

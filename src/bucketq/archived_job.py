@@ -8,7 +8,8 @@ The object is a JSON array, and each job one line of it. What has its default va
 `first_claimed_at` where it is `claimed_at`, and the last of the attempts, which began with
 `claimed_at`, ended with `finished_at` as `status` and `error` say, and was `worker`'s. So most
 jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under `json` if they are
-JSON, else base64 under `payload`; a large one is named by `payload_object`.
+JSON, else base64 under `payload`; a large one is named by `payload_object`. In an object that
+several batches were compacted into, `batch` comes last in each line: the version that sealed it.
 """
 
 from collections.abc import Iterable
@@ -89,6 +90,7 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
+_BATCH = b',"batch":'
 _KEPT = b'"payload_object":"archive/'
 _COMPLETED = FinishedStatus.COMPLETED
 _decode_line = msgspec.json.Decoder(_ReadLine).decode
@@ -154,6 +156,26 @@ def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
             if copy.startswith(ARCHIVE):
                 kept.append((original_of(copy), copy))
     return kept
+
+
+def with_batch(line: bytes, version: int) -> bytes:
+    """The line of a job in a compacted object. A damaged one stays as it is.
+
+    >>> with_batch(b'{"v":1,"id":"a"}', 7)
+    b'{"v":1,"id":"a","batch":7}'
+    """
+    return b'%b,"batch":%d}' % (line[:-1], version) if line.endswith(b"}") else line
+
+
+def batch_of(line: bytes) -> int | None:
+    """The batch that a line says it is of, if it does.
+
+    >>> batch_of(b'{"v":1,"id":"a","batch":7}')
+    7
+    >>> batch_of(b'{"v":1,"id":"a","json":{"n":1,"batch":7}}')
+    """
+    digits = line[line.rfind(_BATCH) + len(_BATCH) : -1]
+    return int(digits) if _BATCH in line and digits.isdigit() else None
 
 
 def original_of(payload_object: str) -> str:

@@ -1,6 +1,6 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":4,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"format":5,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
     {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,3],"last":[0,5002],…}
     ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
@@ -9,7 +9,8 @@
 
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
-day; and before that which broker leads, and how far the batches of its clients have got.
+day; and before that which broker leads, how far the batches of its clients have got, and
+which bulk loads have landed.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -28,11 +29,12 @@ from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
+from bucketq.loads import Loads
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.state import Mark, QueueState
 
-FORMAT = 4
+FORMAT = 5
 
 _JOBS_PER_BLOCK = 64
 
@@ -57,6 +59,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leader: Leader | None = None
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
+    loads: dict[str, Count] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -122,7 +125,7 @@ class StateEncoder:
             self._manifest = b',"segments":[\n%b\n]' % lines if lines else b""
         pieces = [
             _encode(header)[:-1],
-            *self._of_brokers(),
+            *self._marks(),
             *self._on_the_way(),
             self._manifest,
             b',"jobs":[\n',
@@ -135,8 +138,8 @@ class StateEncoder:
         state.size = sum(map(len, pieces))
         return pieces
 
-    def _of_brokers(self) -> list[bytes]:
-        """The pieces for who leads, and for the brokers' clients."""
+    def _marks(self) -> list[bytes]:
+        """The pieces for who leads, and for what brokers' clients and bulk loads have done."""
         state = self._state
         pieces = []
         if state.leader is not None:
@@ -146,6 +149,8 @@ class StateEncoder:
             pieces.append(b',"forgotten_sessions":%d' % sessions.forgotten_version)
         if sessions.marks:
             pieces.append(b',"sessions":' + _encode(sessions.marks))
+        if state.loads.marks:
+            pieces.append(b',"loads":' + _encode(state.loads.marks))
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -256,6 +261,7 @@ def _from_document(document: _Document, name: str) -> QueueState:
         epoch=document.epoch,
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
+        loads=Loads(document.loads),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

@@ -69,6 +69,21 @@ class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
         state.enqueue_segments(self.segments)
 
 
+class Load(msgspec.Struct, frozen=True, gc=False):
+    """Add a part of a named bulk load, unless it has landed before; tell whether it was added."""
+
+    name: str
+    number: int
+    part: Enqueue | EnqueueSegments
+
+    def __call__(self, state: QueueState) -> bool:
+        if state.loads.has(self.name, self.number):
+            return False
+        self.part(state)
+        state.load(self.name, self.number)
+        return True
+
+
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
     """Claim up to `batch_size` waiting jobs."""
 
@@ -358,6 +373,7 @@ Operation = (
     | Find
     | Enqueue
     | EnqueueSegments
+    | Load
     | Dequeue
     | Ack
     | AckMany

@@ -7,7 +7,8 @@
 
 The object never changes, but jobs leave it. What is left is told by its entry in queue.json:
 those from `first` on, without the `holes`. In a segment that was loaded in bulk the lines
-count from 1, and the commit that took it in set the `base` to be added.
+count from 1, and the commit that took it in set the `base` to be added. (Where several loaded
+together, a part each, the base begins with the jobs of the parts before.)
 """
 
 from bisect import bisect_left
@@ -64,10 +65,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         return self.first <= key and key[1] not in self.holes
 
     def moved(self, base: int) -> "Segment":
-        """The same segment at its place in line, for lines that count from 1."""
+        """The same segment further back in line."""
         return replace(
             self,
-            base=base,
+            base=self.base + base,
             first=(self.first[0], self.first[1] + base),
             last=(self.last[0], self.last[1] + base),
         )
@@ -102,6 +103,21 @@ class SegmentWriter:
         self._payloads += job.payload_object is not None
         self._lines.append(line)
         self.size += len(line) + 2
+
+    def add_lines(
+        self, entrypoint: str, lines: list[bytes], keys: tuple[Key, Key], ids: tuple[str, str], payloads: int
+    ) -> None:
+        """Add jobs that come next as their lines: the first and the last place, and the range of ids."""
+        lowest, highest = (job_id[:_ID_PREFIX] for job_id in ids)
+        if not self._lines:
+            self._entrypoint = entrypoint
+            self._first = keys[0]
+            self._ids = lowest, highest
+        self._last = keys[1]
+        self._ids = min(self._ids[0], lowest), max(self._ids[1], highest)
+        self._payloads += payloads
+        self._lines += lines
+        self.size += sum(map(len, lines)) + 2 * len(lines)
 
     def finish(self, name: str) -> tuple[Segment, bytes]:
         """The manifest's entry, and the object's content."""

@@ -36,6 +36,7 @@ from bucketq.errors import (
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
 from bucketq.ledger import Ledger
+from bucketq.loads import Loads
 from bucketq.object_name import version_of
 from bucketq.segment import Segment, key_of
 from bucketq.sessions import SessionMark, Sessions
@@ -102,6 +103,7 @@ class QueueState:
         epoch: int = 0,
         leader: Leader | None = None,
         sessions: Sessions | None = None,
+        loads: Loads | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -117,6 +119,7 @@ class QueueState:
         self.epoch = epoch
         self.leader = leader
         self.sessions = sessions or Sessions()
+        self.loads = loads or Loads()
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.
@@ -229,6 +232,11 @@ class QueueState:
             self.sequence += segment.count
             self.enqueued_total += segment.count
         self.backlog = self.backlog.replaced((), moved)
+        self.changes += 1
+
+    def load(self, name: str, number: int) -> None:
+        """Note that a part of a bulk load is being enqueued."""
+        self.loads.remember(name, number)
         self.changes += 1
 
     def dequeue(

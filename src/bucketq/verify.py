@@ -86,7 +86,7 @@ class _Walk:
 
     async def walk(self) -> Verdict:
         try:
-            names, state = await self._archive.plan(Wanted())
+            pieces, state = await self._archive.plan(Wanted())
         except CorruptStateError as error:
             self._problem(str(error))
             return self._verdict
@@ -104,9 +104,9 @@ class _Walk:
         dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
         days: Counter[str] = Counter()
         copies: dict[str, dict[str, _Reference]] = {}
-        total = len(names)
+        total = len(pieces)
         number = 0
-        async for hour, jobs in self._archive.read(names, state.ledger):
+        async for hour, jobs in self._archive.read(pieces, state.ledger):
             number += 1
             self._on_progress("archive", min(number, total), total)
             days[hour[:10]] += len(jobs)

@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-4.json is its encoding."""
+    """A state with every field in use; golden/format-5.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
     state.archives = True
@@ -70,6 +70,7 @@ def example() -> QueueState:
     refused = JobNotFoundError("job-99")
     state.sessions = Sessions(forgotten_version=1)
     state.remember("client-2", 7, {"0": Refusal.of(refused), "3": 2}, NOW)
+    state.load("orders", 7)
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
@@ -135,7 +136,7 @@ def test_the_golden_segment_is_written_and_read():
     assert json.loads(golden)["entrypoint"] == "mail"
 
 
-@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3)])
+@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3)])
 def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
     state = decode((GOLDEN / f"format-{older}.json").read_bytes())
     assert [job.id for job in state.jobs][:4] == ["job-1", "job-2", "job-3", "job-4"]

@@ -12,7 +12,18 @@ SOURCE = Path(bucketq.__file__).parent
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
     {"errors", "clock"},
-    {"v1", "object_name", "archive_name", "mint", "retry", "pace", "settings", "refusal", "sessions"},
+    {
+        "v1",
+        "object_name",
+        "archive_name",
+        "mint",
+        "retry",
+        "pace",
+        "settings",
+        "refusal",
+        "sessions",
+        "loads",
+    },
     {"job"},
     {"jobline", "ledger", "election"},
     {"segment", "archived_job"},
@@ -50,6 +61,7 @@ PURE = [
         "chores",
         "refusal",
         "sessions",
+        "loads",
         "election",
         "stale",
     ),
