@@ -7,7 +7,7 @@ reads, batches may be compacted; then it finds the same batches in the compacted
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self, TypeVar
@@ -99,10 +99,8 @@ class Archive:
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise ConfigurationError("an event loop is running here: use `async for … in archive.jobs()`")
-        with asyncio.Runner() as runner:
-            batches = self._batches(wanted)
-            while (jobs := runner.run(_next(batches))) is not None:
-                yield from jobs
+        for jobs in in_sync(self._batches(wanted)):
+            yield from jobs
 
     async def find(self, job: Job | str) -> ArchivedJob | None:
         """The finished job with this id, or None. Its id tells from when on to look for it."""
@@ -146,9 +144,9 @@ class Archive:
         for piece in pieces:
             yield piece.name.hour, list(self._decoded(await self.lines(piece)))
         for batch, sealed in ledger.sealed.items():
-            yield "", list(self._decoded(ArchiveLines(batch, list(enumerate(sealed, 2)))))
-        finished = list(enumerate((entry.line for entry in ledger.finished), 1))
-        yield "", list(self._decoded(ArchiveLines("queue.json, finished", finished)))
+            yield "", list(self._decoded(ArchiveLines.of(batch, sealed)))
+        finished = [entry.line for entry in ledger.finished]
+        yield "", list(self._decoded(ArchiveLines.of("queue.json, finished", finished)))
 
     async def state(self) -> QueueState:
         """The queue as queue.json has it now, without its backlog."""
@@ -167,7 +165,7 @@ class Archive:
                 if name.last > version:
                     reason = "it is newer than queue.json: was that put back?"
                     self._on_damage(Damage(str(name), None, reason))
-        return pieces(listed, 0, state.version, without=sealed), state
+        return pieces(listed, 1, state.version, without=sealed), state
 
     async def lines(self, piece: Piece) -> "ArchiveLines":
         """The lines of a piece, wherever it is now."""
@@ -187,35 +185,39 @@ class Archive:
                 ):
                     return await self.lines(piece._replace(name=other))
             self._on_damage(Damage(str(name), None, f"it is gone: {error}"))
-            return ArchiveLines(str(name), [])
-        lines = self._split(name, content)
+            return ArchiveLines.of(str(name), [])
+        lines = ArchiveLines.of(str(name), self._split(name, content))
         if name.first < name.last and not piece.is_whole:
-            lines = [(number, line) for number, line in lines if piece.has(batch_of(line) or name.first)]
-        return ArchiveLines(str(name), lines)
+            return lines.where(lambda line: piece.has(batch_of(line) or name.first))
+        return lines
 
-    async def _listed(self, ledger: Ledger, wanted: "Wanted") -> list[ArchiveName]:
-        listed = []
+    async def _listed(self, ledger: Ledger, wanted: "Wanted") -> dict[ArchiveName, int]:
+        listed: dict[ArchiveName, int] = {}
         for day in sorted(ledger.archived):
             if wanted.overlaps(f"{day}T00", f"{day}T23"):
-                for info in await self._objects.list(f"{ARCHIVE}{day}"):
-                    name = ArchiveName.parse(info.name)
-                    if name is not None and wanted.overlaps(name.hour, name.hour):
-                        listed.append(name)
-        return listed
+                listed |= await self.objects_of(day)
+        return {name: size for name, size in listed.items() if wanted.overlaps(name.hour, name.hour)}
 
-    def _split(self, name: ArchiveName, content: bytes) -> list[tuple[int, bytes]]:
+    async def objects_of(self, day: str) -> dict[ArchiveName, int]:
+        """The objects of a day, with how long they are."""
+        found = {}
+        for info in await self._objects.list(f"{ARCHIVE}{day}"):
+            if name := ArchiveName.parse(info.name):
+                found[name] = info.size_bytes
+        return found
+
+    def _split(self, name: ArchiveName, content: bytes) -> list[bytes]:
+        if content.startswith(b"[\n") and content.endswith(b"\n]\n"):
+            return content[2:-3].split(b",\n")
         first, *lines = content.split(b"\n")
         if first != b"[":
             self._on_damage(Damage(str(name), 1, "it is no JSON array"))
             return []
-        if lines[-2:] == [b"]", b""]:
-            lines = lines[:-2]
-        else:
-            self._on_damage(Damage(str(name), len(lines) + 1, "it ends too soon"))
-        return [(number, line.removesuffix(b",")) for number, line in enumerate(lines, 2)]
+        self._on_damage(Damage(str(name), len(lines) + 1, "it ends too soon"))
+        return [line.removesuffix(b",") for line in lines]
 
     def _decoded(self, lines: "ArchiveLines") -> Iterator[ArchivedJob]:
-        for number, line in lines.numbered:
+        for number, line in zip(lines.numbers, lines.lines, strict=True):
             try:
                 yield decode_archived(line)
             except CorruptStateError as error:
@@ -226,7 +228,20 @@ class ArchiveLines(NamedTuple):
     """Lines of an object, or of queue.json, each with its number there."""
 
     name: str
-    numbered: list[tuple[int, bytes]]
+    lines: Sequence[bytes]
+    numbers: Sequence[int]
+
+    @classmethod
+    def of(cls, name: str, lines: Sequence[bytes]) -> Self:
+        """All lines of an object."""
+        return cls(name, lines, range(2, 2 + len(lines)))
+
+    def where(self, is_wanted: Callable[[bytes], bool]) -> "ArchiveLines":
+        """Some of them."""
+        places = [place for place, line in enumerate(self.lines) if is_wanted(line)]
+        return ArchiveLines(
+            self.name, [self.lines[place] for place in places], [self.numbers[place] for place in places]
+        )
 
 
 class Wanted(NamedTuple):
@@ -260,8 +275,20 @@ async def _chained(*iterators: AsyncIterator[T]) -> AsyncIterator[T]:
             yield item
 
 
-async def _next(batches: AsyncIterator[list[ArchivedJob]]) -> list[ArchivedJob] | None:
-    return await anext(batches, None)
+def in_sync(items: AsyncIterator[T]) -> Iterator[T]:
+    """The items of an asynchronous iterator, where no event loop runs."""
+    found: list[T] = []
+
+    async def look() -> bool:
+        async for item in items:
+            # Not returned: asyncio would spell out what a task returns, to set a signal handler.
+            found.append(item)
+            return True
+        return False
+
+    with asyncio.Runner() as runner:
+        while runner.run(look()):
+            yield found.pop()
 
 
 def _wanted(

@@ -11,7 +11,7 @@ was written again by a latecomer: readers take a piece each, and no two pieces o
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -63,6 +63,8 @@ class Piece(NamedTuple):
     last: int
     # Those in between that are to be read elsewhere.
     without: frozenset[int] = frozenset()
+    # The bytes of the whole object.
+    size: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -125,21 +127,21 @@ def needed(names: Iterable[ArchiveName]) -> list[ArchiveName]:
 
 
 def pieces(
-    names: Iterable[ArchiveName], first: int, last: int, without: Collection[ArchiveName] = ()
+    sizes: Mapping[ArchiveName, int], first: int, last: int, without: Collection[ArchiveName] = ()
 ) -> list[Piece]:
     """What to read for every batch of these versions once, except for some.
 
-    >>> both = [ArchiveName("2026-02-15T10", 1, 4), ArchiveName("2026-02-15T10", 3, 9)]
+    >>> both = {ArchiveName("2026-02-15T10", 1, 4): 800, ArchiveName("2026-02-15T10", 3, 9): 900}
     >>> [(piece.first, piece.last) for piece in pieces(both, 2, 8)]
     [(2, 4), (5, 8)]
     """
     chosen: list[Piece] = []
     hour, done = "", 0
-    for name in needed(names):
+    for name in needed(sizes):
         if name.hour != hour:
             hour, done = name.hour, first - 1
         held_back = frozenset(other.first for other in without if name.covers(other))
-        piece = Piece(name, max(name.first, done + 1), min(name.last, last), held_back)
+        piece = Piece(name, max(name.first, done + 1), min(name.last, last), held_back, sizes[name])
         if piece.first < piece.last or piece.has(piece.first):
             chosen.append(piece)
             done = piece.last

@@ -5,7 +5,9 @@ to the byte; any other is base64 under `payload`.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import Raw
@@ -16,8 +18,9 @@ from bucketq.job import Job
 
 # What is left of a line when its payload is taken away, about.
 _LINE_BYTES = 200
-_DEPTH_MAX = 64
+DEPTH_MAX = 64
 _SHORT_BYTES = 4096
+_JSON = b',"json":'
 _JSON_BEGINNINGS = b'{["-0123456789tfn'
 
 
@@ -55,6 +58,7 @@ class StoredJob(
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _decode_line = msgspec.json.Decoder(StoredJob).decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
+_decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,7 +66,60 @@ def encode_job(job: Job) -> bytes:
     """The line of a job."""
     if not is_json_line(job.payload):
         return _encode(job)
-    return b'%b,"json":%b}' % (_encode(replace(job, payload=b""))[:-1], job.payload)
+    return b"%b%b%b}" % (_encode(replace(job, payload=b""))[:-1], _JSON, job.payload)
+
+
+class LinePattern(NamedTuple):
+    """What is the same in the lines of jobs that differ only in ids, places in line and payloads.
+
+    A line is put together of `before`, the last part of its id, `between`, its place, `after`,
+    its payload as `payload_field` spells it, and a closing bracket.
+    """
+
+    before: bytes
+    between: bytes
+    after: bytes
+
+    @classmethod
+    def of(cls, model: Job, id_beginning: str) -> Self:
+        """The pattern of jobs like a model.
+
+        >>> from datetime import UTC, datetime
+        >>> mail = Job(id="", entrypoint="mail", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+        >>> LinePattern.of(mail, "019b-")[:2]
+        (b'{"id":"019b-', b'","entrypoint":"mail","created_at":"2026-01-01T00:00:00Z","seq":')
+        """
+        line = encode_job(replace(model, id=id_beginning, sequence=1))
+        before = b'{"id":"%b' % id_beginning.encode()
+        # It cannot stand within a text: there the quotes would be escaped.
+        between, seq, after = line[len(before) : -1].partition(b',"seq":')
+        return cls(before, between + seq, after.removeprefix(b"1"))
+
+
+def payload_field(payload: bytes) -> bytes:
+    """What stands for a payload in the line of its job."""
+    if is_json_line(payload):
+        return _JSON + payload
+    return payload and b',"payload":' + _encode(payload)
+
+
+def are_json_lines(joined: bytes, lengths: Sequence[int], brackets: int) -> bool:
+    """Whether each payload of many can stand in the file as it is; if not, each has to be looked at.
+
+    They come joined by commas; `brackets` is how many the one with the most of them opens.
+
+    >>> are_json_lines(b'{"a":1},[2,3],4', [7, 5, 1], 1), are_json_lines(b'[1,2],3,4', [2, 2, 3], 1)
+    (True, False)
+    """
+    if b"\n" in joined or b"\r" in joined or brackets > DEPTH_MAX:
+        return False
+    try:
+        joined.decode()
+        found = _decode_raws(b"[%b]" % joined)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False
+    # As many, and each as long as it was: so no space was between them, and each begins where it did.
+    return list(map(len, map(bytes, found))) == lengths
 
 
 def decode_job(line: bytes, where: str) -> Job:
@@ -110,11 +167,11 @@ def _is_json_line(payload: bytes) -> bool:
 
 def _nests_deeply(payload: bytes) -> bool:
     # A reader's stack must bear it, whoever the reader is.
-    if payload.count(b"[") + payload.count(b"{") <= _DEPTH_MAX:
+    if payload.count(b"[") + payload.count(b"{") <= DEPTH_MAX:
         return False
     depth = deepest = 0
     without_strings = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", payload)
     for bracket in re.findall(rb"[\[\]{}]", without_strings):
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
-    return deepest > _DEPTH_MAX
+    return deepest > DEPTH_MAX

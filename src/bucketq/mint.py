@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from operator import eq
 from typing import overload
 
+ID_DIGITS_COUNTED = 5
+
 _of_this_process = random.Random()
 # Two processes that inherit one generator would mint the same ids.
 os.register_at_fork(after_in_child=_of_this_process.seed)
@@ -84,6 +86,10 @@ class Mint:
         bits = self._random.getrandbits(73)
         # The highest of the last 62 bits is left 0, to be counted into.
         return now_ms << 80 | 0x7 << 76 | (bits >> 61) << 64 | 0x2 << 62 | bits & (1 << 61) - 1
+
+    def id_beginning(self, now: datetime) -> str:
+        """A new UUIDv7 without its last five digits, which are left to be counted."""
+        return _spelt(self.first_id(now))[:-ID_DIGITS_COUNTED]
 
     def token(self) -> str:
         """Sixteen hexadecimal digits that nobody else has."""

@@ -87,7 +87,7 @@ class SegmentWriter:
         self._lines: list[bytes] = []
         self._first = self._last = (0, 0)
         self._ids = "", ""
-        self._payloads = 0
+        self._count = self._payloads = 0
         self.size = 0
 
     def add(self, job: Job) -> None:
@@ -100,14 +100,22 @@ class SegmentWriter:
             self._ids = prefix, prefix
         self._last = key_of(job)
         self._ids = min(self._ids[0], prefix), max(self._ids[1], prefix)
+        self._count += 1
         self._payloads += job.payload_object is not None
         self._lines.append(line)
         self.size += len(line) + 2
 
     def add_lines(
-        self, entrypoint: str, lines: list[bytes], keys: tuple[Key, Key], ids: tuple[str, str], payloads: int
+        self,
+        lines: bytes,
+        *,
+        count: int,
+        entrypoint: str,
+        keys: tuple[Key, Key],
+        ids: tuple[str, str],
+        payloads: int,
     ) -> None:
-        """Add jobs that come next as their lines: the first and the last place, and the range of ids."""
+        """Add the next jobs, as lines, with the first and the last place and a range of their ids."""
         lowest, highest = (job_id[:_ID_PREFIX] for job_id in ids)
         if not self._lines:
             self._entrypoint = entrypoint
@@ -115,9 +123,10 @@ class SegmentWriter:
             self._ids = lowest, highest
         self._last = keys[1]
         self._ids = min(self._ids[0], lowest), max(self._ids[1], highest)
+        self._count += count
         self._payloads += payloads
-        self._lines += lines
-        self.size += sum(map(len, lines)) + 2 * len(lines)
+        self._lines.append(lines)
+        self.size += len(lines) + 2
 
     def finish(self, name: str) -> tuple[Segment, bytes]:
         """The manifest's entry, and the object's content."""
@@ -126,7 +135,7 @@ class SegmentWriter:
         entry = Segment(
             name=name,
             entrypoint=self._entrypoint,
-            count=len(self._lines),
+            count=self._count,
             size=len(content),
             first=self._first,
             last=self._last,

@@ -48,12 +48,12 @@ class SideObjects:
                 len(written) >= self._settings.segment_jobs_max
                 or writer.size >= self._settings.segment_bytes_max
             ):
-                yield await self._create_segment(writer, version), tuple(written)
+                yield await self.create_segment(writer, version), tuple(written)
                 writer, written = SegmentWriter(), []
             elif len(written) % _JOBS_AT_A_STRETCH == 0:
                 await asyncio.sleep(0)
         if written:
-            yield await self._create_segment(writer, version), tuple(written)
+            yield await self.create_segment(writer, version), tuple(written)
 
     async def create(self, name: str, content: bytes) -> bool:
         """Store an object. False if there is one of that name: this very one, if no other can have it."""
@@ -114,7 +114,8 @@ class SideObjects:
             if outcome is not None:
                 raise outcome
 
-    async def _create_segment(self, writer: SegmentWriter, version: int) -> Segment:
+    async def create_segment(self, writer: SegmentWriter, version: int) -> Segment:
+        """Write what was collected to a segment."""
         segment, content = writer.finish(segment_name(version, self._mint.token()))
         await self.create(segment.name, content)
         return segment

@@ -42,7 +42,7 @@ FLOORS = [
     {"wire"},
     {"remote", "broker"},
     {"url"},
-    {"demo", "testing", "cli", "sync"},
+    {"demo", "testing", "cli", "sync", "spark"},
     {"__main__"},
 ]
 PURE = [
@@ -118,13 +118,18 @@ def test_the_core_needs_only_msgspec_and_obstore():
     allowed = {"bucketq", "msgspec", "obstore", *sys.stdlib_module_names}
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire"} or path.stem.startswith("grpc_")
-        if room not in {"demo", "testing", "cli"} and not is_of_brokers:
+        if room not in {"demo", "testing", "cli", "spark"} and not is_of_brokers:
             found = {name.split(".")[0] for name in imports_of(path)} - allowed
             assert not found, f"{path.name} imports {found}"
 
 
 def test_grpc_comes_only_with_brokers():
     code = "import sys, bucketq, bucketq.cli.__main__; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_spark_comes_only_when_it_is_asked_for():
+    code = "import sys, bucketq, bucketq.spark; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -1,0 +1,264 @@
+"""Jobs as Arrow columns: what the tables `archive` and `jobs` consist of.
+
+The archive may be large, so its lines become columns without becoming Python objects first:
+Arrow's own reader takes all of a line but its payload and its result, which are JSON of any
+shape and stay text.
+"""
+
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from msgspec import Raw
+
+from bucketq.archive import Wanted
+from bucketq.archived_job import FORMAT, FinishedStatus
+from bucketq.job import STALE, Job, Outcome
+from bucketq.jobline import UNREADABLE, is_json_line
+
+MOMENT = pa.timestamp("us", "UTC")
+ATTEMPT = pa.struct(
+    {
+        "claimed_at": MOMENT,
+        "ended_at": MOMENT,
+        "outcome": pa.string(),
+        "worker": pa.string(),
+        "error": pa.string(),
+    }
+)
+
+ARCHIVE = pa.schema(
+    {
+        "id": pa.string(),
+        "entrypoint": pa.string(),
+        "status": pa.string(),
+        "priority": pa.int64(),
+        "created_at": MOMENT,
+        "first_claimed_at": MOMENT,
+        "claimed_at": MOMENT,
+        "finished_at": MOMENT,
+        "attempts": pa.list_(ATTEMPT),
+        "attempts_total": pa.int64(),
+        "worker": pa.string(),
+        "error": pa.string(),
+        "payload": pa.binary(),
+        "payload_json": pa.string(),
+        "payload_object": pa.string(),
+        "payload_size": pa.int64(),
+        "result": pa.string(),
+    }
+)
+
+JOBS = pa.schema(
+    {
+        "id": pa.string(),
+        "entrypoint": pa.string(),
+        "status": pa.string(),
+        "priority": pa.int64(),
+        "sequence": pa.int64(),
+        "created_at": MOMENT,
+        "claimed_at": MOMENT,
+        "heartbeat_at": MOMENT,
+        "attempts": pa.list_(ATTEMPT),
+        "attempts_total": pa.int64(),
+        "max_attempts": pa.int64(),
+        "worker": pa.string(),
+        "error": pa.string(),
+        "payload": pa.binary(),
+        "payload_json": pa.string(),
+        "payload_object": pa.string(),
+        "payload_size": pa.int64(),
+    }
+)
+
+# The fields of a line that Arrow's reader takes, and what some stand for that are left out.
+_FIELDS = {
+    "v": pa.int64(),
+    **{field.name: field.type for field in ARCHIVE},
+    "payload": pa.string(),
+    "earlier_attempts": pa.list_(ATTEMPT),
+}
+_DEFAULTS = {"status": FinishedStatus.COMPLETED.value, "priority": 0, "attempts_total": 1, "payload_size": 0}
+_NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "claimed_at", "finished_at")
+# The fields that a column is made of, where it is not the field of its name.
+_MADE_OF = {
+    "first_claimed_at": ("first_claimed_at", "claimed_at"),
+    "attempts": ("earlier_attempts", "claimed_at", "finished_at", "status", "worker", "error"),
+    "payload": ("payload", "payload_object"),
+    "payload_json": (),
+    "result": (),
+}
+_JSON = b',"json":'
+
+
+class UnreadableLinesError(Exception):
+    """Not every line is that of an archived job."""
+
+
+class _Free(msgspec.Struct, gc=False):
+    """The parts of a line that may be any JSON."""
+
+    json: Raw = Raw()
+    result: Raw = Raw()
+
+
+class _FreeColumns(NamedTuple):
+    json: pa.BinaryArray
+    result: pa.BinaryArray
+
+
+_decode_free = msgspec.json.Decoder(_Free).decode
+
+
+def archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
+    """The named columns of archived jobs, of those that are wanted. Raises UnreadableLinesError."""
+    try:
+        return _archived(lines, names, wanted)
+    except (pa.ArrowException, *UNREADABLE):
+        pass
+    try:
+        # Perhaps somebody formatted them by hand.
+        return _archived([msgspec.json.format(line, indent=-1) for line in lines], names, wanted)
+    except (pa.ArrowException, *UNREADABLE) as error:
+        raise UnreadableLinesError(str(error)) from error
+
+
+def live(jobs: Sequence[Job], names: Sequence[str]) -> pa.RecordBatch:
+    """The named columns of jobs in the queue."""
+    schema = pa.schema([JOBS.field(name) for name in names])
+    columns = [pa.array([_LIVE[name](job) for job in jobs], JOBS.field(name).type) for name in names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
+    has_free = not {"payload", "payload_json", "result"}.isdisjoint(names)
+    heads, free = _split(lines, has_free)
+    made_of = {field for name in names for field in _MADE_OF.get(name, (name,))}
+    table = _parsed(heads, made_of | ({"status"} if wanted.status else set()))
+    schema = pa.schema([ARCHIVE.field(name) for name in names])
+    batch = pa.RecordBatch.from_arrays([_column(name, table, free) for name in names], schema=schema)
+    tests = list(_tests(table, wanted))
+    if not tests:
+        return batch
+    mask = tests[0]
+    for test in tests[1:]:
+        mask = pc.and_(mask, test)
+    return batch.filter(mask)
+
+
+def _split(lines: Sequence[bytes], has_free: bool) -> tuple[list[bytes], _FreeColumns]:
+    """The lines without payloads, and what Arrow's reader would not leave as it is."""
+    heads, free = list[bytes](), list[_Free]()
+    for line in lines:
+        head, json, tail = line.partition(_JSON)
+        # A line without a JSON payload is passed on whole; the reader drops what it does not know.
+        heads.append(head + b"}" if json else line)
+        if has_free:
+            free.append(_decode_free(b'{"json":' + tail if json else line))
+    json = pa.array([bytes(part.json) or None for part in free], pa.binary())
+    return heads, _FreeColumns(json, pa.array([bytes(part.result) or None for part in free], pa.binary()))
+
+
+def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
+    content = b"\n".join(heads) + b"\n"
+    fields = pa.schema(
+        {name: _FIELDS[name] for name in (*_NEVER_LEFT_OUT, *sorted(names - {*_NEVER_LEFT_OUT}))}
+    )
+    table = pa.json.read_json(
+        pa.BufferReader(content),
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=len(content)),
+        parse_options=pa.json.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore"),
+    )
+    if table.num_rows != len(heads) or any(table[name].null_count for name in _NEVER_LEFT_OUT):
+        raise pa.ArrowInvalid("a field is missing")
+    if pc.max(table["v"]).as_py() > FORMAT:
+        raise pa.ArrowInvalid("a line has a newer format")
+    [batch] = table.combine_chunks().to_batches()
+    return batch
+
+
+def _column(name: str, table: pa.RecordBatch, free: _FreeColumns) -> pa.Array:
+    match name:
+        case "payload":
+            is_object = table["payload_object"].is_valid()
+            return pc.if_else(is_object, None, pc.coalesce(free.json, _decoded(table["payload"]), b""))
+        case "payload_json":
+            return free.json.cast(pa.string())
+        case "result":
+            return free.result.cast(pa.string())
+        case "first_claimed_at":
+            return pc.coalesce(table[name], table["claimed_at"])
+        case "attempts":
+            return _attempts(table)
+    column = table[name]
+    return column.fill_null(_DEFAULTS[name]) if name in _DEFAULTS else column
+
+
+def _decoded(payloads: pa.StringArray) -> pa.BinaryArray:
+    if payloads.null_count == len(payloads):
+        return payloads.cast(pa.binary())
+    return pa.array([text and b64decode(text) for text in payloads.to_pylist()], pa.binary())
+
+
+def _attempts(table: pa.RecordBatch) -> pa.ListArray:
+    """The earlier attempts of each job, and its last one, which the line tells by other fields."""
+    status, error = table["status"].fill_null(_DEFAULTS["status"]), table["error"]
+    is_stale = pc.equal(error, STALE).fill_null(False)
+    failed = pc.if_else(is_stale, Outcome.STALE.value, Outcome.FAILED.value)
+    outcome = pc.if_else(pc.equal(status, FinishedStatus.COMPLETED.value), Outcome.COMPLETED.value, failed)
+    columns = [table["claimed_at"], table["finished_at"], outcome, table["worker"], error]
+    last = pa.StructArray.from_arrays(columns, fields=list(ATTEMPT))
+    count = len(last)
+    earlier = table["earlier_attempts"]
+    if earlier.null_count == count:
+        return pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), last)
+    # All attempts in one array, the last ones at its end, and for each job the places of its own.
+    every = pa.concat_arrays([earlier.flatten(), last])
+    offsets, places = [0], list[int]()
+    begin = 0
+    for number, length in enumerate(pc.list_value_length(earlier).fill_null(0).to_pylist()):
+        places += [*range(begin, begin + length), len(every) - count + number]
+        begin += length
+        offsets.append(len(places))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), every.take(pa.array(places, pa.int64())))
+
+
+def _tests(table: pa.RecordBatch, wanted: Wanted) -> Iterable[pa.BooleanArray]:
+    if wanted.since is not None:
+        yield pc.greater_equal(table["finished_at"], pa.scalar(wanted.since, MOMENT))
+    if wanted.until is not None:
+        yield pc.less(table["finished_at"], pa.scalar(wanted.until, MOMENT))
+    if wanted.entrypoint is not None:
+        yield pc.equal(table["entrypoint"], wanted.entrypoint)
+    if wanted.status is not None:
+        yield pc.equal(table["status"].fill_null(_DEFAULTS["status"]), wanted.status.value)
+
+
+def _live_attempts(job: Job) -> list[dict[str, Any]]:
+    """Those that have ended; one that is going on is told by `claimed_at` and `worker`."""
+    return [{name: getattr(attempt, name) for name in ATTEMPT.names} for attempt in job.history]
+
+
+_LIVE: dict[str, Callable[[Job], Any]] = {
+    "id": lambda job: job.id,
+    "entrypoint": lambda job: job.entrypoint,
+    "status": lambda job: job.status.value,
+    "priority": lambda job: job.priority,
+    "sequence": lambda job: job.sequence,
+    "created_at": lambda job: job.created_at,
+    "claimed_at": lambda job: job.claimed_at,
+    "heartbeat_at": lambda job: job.heartbeat_at,
+    "attempts": _live_attempts,
+    "attempts_total": lambda job: job.attempts,
+    "max_attempts": lambda job: job.max_attempts,
+    "worker": lambda job: job.worker,
+    "error": lambda job: job.error,
+    "payload": lambda job: None if job.payload_object else job.payload,
+    "payload_json": lambda job: job.payload.decode() if is_json_line(job.payload) else None,
+    "payload_object": lambda job: job.payload_object,
+    "payload_size": lambda job: job.payload_size,
+}

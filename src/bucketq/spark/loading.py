@@ -1,0 +1,275 @@
+"""Loading rows into a queue: each task writes segments, the driver has them enqueued together.
+
+    rows ──▶ lines ──▶ piles ──▶ segments     a task, with its rows numbered from 1
+                            └──▶ lines        the few that are not worth an object
+    tasks ──▶ one commit                      the driver: the tasks' rows one after the other
+
+Until that commit nothing has been enqueued. What a task wrote in vain is collected.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from itertools import groupby, repeat
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+from pyspark.sql.datasource import WriterCommitMessage
+
+from bucketq.clock import SystemClock
+from bucketq.embedded import DirectQueue
+from bucketq.errors import ConfigurationError, PayloadError, StorageError
+from bucketq.job import Job
+from bucketq.jobline import decode_job, line_bytes, payload_field
+from bucketq.mint import Mint
+from bucketq.operation import Enqueue, EnqueueSegments, Load, Refresh
+from bucketq.queue import check_new_job
+from bucketq.segment import Segment, SegmentWriter, key_of
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+from bucketq.spark.pile import ROWS_MAX, Pile, lines_of, payload_fields
+from bucketq.storage import Bucket
+
+_SETTINGS = Settings()
+# What a task may leave to the driver, rather than write small objects for it.
+_LEFT_OVER_BYTES_MAX = 256 * 1024
+# The lines that a task holds at most, over all entrypoints and priorities.
+_PILED_BYTES_MAX = 64 * 1024 * 1024
+# Segments that are on their way while more lines are made.
+_WRITES_AT_ONCE = 4
+# queue.json names every segment, and is written with every commit.
+_SEGMENTS_MAX = 5000
+
+
+# Not to be found within a payload, where its quotes would be escaped if it is text. In JSON it might
+# be, but then the segment only seems to have one more.
+_PAYLOAD_OBJECT = b',"payload_object":'
+
+
+class Loaded(WriterCommitMessage):
+    """What a task has loaded: segments, and the lines that are left over."""
+
+    def __init__(self, count: int, segments: list[Segment], lines: list[bytes]) -> None:
+        self.count = count
+        self.segments = segments
+        self.lines = lines
+        # The stream that it belongs to.
+        self.query: str | None = None
+
+
+class Defaults(NamedTuple):
+    """What holds for a row that does not say."""
+
+    entrypoint: str | None
+    priority: int
+    max_attempts: int
+
+
+# Entrypoint, priority, attempts.
+Kind = tuple[str, int, int]
+
+
+class TaskLoad:
+    """One task's part of a load. `version` is one of the queue from before it began."""
+
+    def __init__(self, storage: Bucket, version: int, defaults: Defaults) -> None:
+        self._objects = side_objects(storage)
+        self._version = version
+        self._defaults = defaults
+        self._clock = SystemClock()
+        self._mint = Mint()
+        self._piles: dict[tuple[str, int], Pile] = {}
+        self._writing: deque[asyncio.Task[Segment]] = deque()
+        self._segments: list[Segment] = []
+        self._count = 0
+        self._ids = "g", ""
+        self._has_large = False
+
+    async def add(self, batch: pa.RecordBatch) -> None:
+        """Take in some rows."""
+        for start in range(0, batch.num_rows, ROWS_MAX):
+            await self._add(batch[start : start + ROWS_MAX])
+
+    async def _add(self, rows: pa.RecordBatch) -> None:
+        now = self._clock.now()
+        id_beginning = self._mint.id_beginning(now)
+        self._ids = min(self._ids[0], id_beginning), max(self._ids[1], id_beginning)
+        fields = await self._payload_fields(rows)
+        places = pa.arange(self._count + 1, self._count + 1 + rows.num_rows)
+        for kind, chosen in self._kinds(rows).items():
+            check_new_job(*kind)
+            entrypoint, priority, max_attempts = kind
+            model = Job(
+                id="", entrypoint=entrypoint, priority=priority, max_attempts=max_attempts, created_at=now
+            )
+            places_of_kind = places.take(chosen)
+            lines = lines_of(model, id_beginning, chosen, places_of_kind, fields.take(chosen))
+            pile = self._piles.setdefault((entrypoint, priority), Pile(entrypoint, priority))
+            pile.add(lines, places_of_kind)
+        self._count += rows.num_rows
+        await self._write_full_piles()
+
+    async def finish(self) -> Loaded:
+        """Write what is left, but for a little."""
+        piles = sorted(
+            (pile for pile in self._piles.values() if len(pile)),
+            key=lambda pile: (pile.entrypoint, pile.priority),
+        )
+        by_entrypoint = [list(group) for _, group in groupby(piles, key=lambda pile: pile.entrypoint)]
+        left_over: list[bytes] = []
+        size = 0
+        for group in sorted(by_entrypoint, key=_size):
+            size += _size(group)
+            if size <= _LEFT_OVER_BYTES_MAX:
+                left_over += [line for pile in group for line in pile.lines.to_pylist()]
+            else:
+                await self._write(group)
+        self._segments += await asyncio.gather(*self._writing)
+        return Loaded(self._count, self._segments, left_over)
+
+    def _kinds(self, rows: pa.RecordBatch) -> dict[Kind, pa.Int64Array]:
+        """The rows of each entrypoint, priority and number of attempts."""
+        columns = [_column(rows, name, default) for name, default in self._defaults._asdict().items()]
+        if all(isinstance(column, repeat) for column in columns):
+            return {next(zip(*columns, strict=False)): pa.arange(0, rows.num_rows)}
+        kinds: dict[Kind, list[int]] = {}
+        for row, kind in zip(range(rows.num_rows), zip(*columns, strict=False), strict=False):
+            kinds.setdefault(kind, []).append(row)
+        return {kind: pa.array(chosen, pa.int64()) for kind, chosen in kinds.items()}
+
+    async def _write_full_piles(self) -> None:
+        jobs_max, bytes_max = _SETTINGS.segment_jobs_max, _SETTINGS.segment_bytes_max
+        for pile in self._piles.values():
+            while len(pile) >= jobs_max or pile.size >= bytes_max:
+                await self._write([pile.cut(jobs_max, bytes_max)])
+        while _size(self._piles.values()) > _PILED_BYTES_MAX:
+            largest = max(self._piles.values(), key=lambda pile: pile.size)
+            await self._write([largest.cut(jobs_max, bytes_max)])
+
+    async def _write(self, piles: list[Pile]) -> None:
+        """Write piles of one entrypoint, by priority, as segments."""
+        writer = SegmentWriter()
+        for pile in piles:
+            places = pile.places[0].as_py(), pile.places[-1].as_py()
+            content = pile.joined
+            writer.add_lines(
+                content,
+                count=len(pile),
+                entrypoint=pile.entrypoint,
+                keys=((pile.priority, places[0]), (pile.priority, places[1])),
+                ids=self._ids,
+                payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
+            )
+            if writer.size >= _SETTINGS.segment_bytes_max or pile is piles[-1]:
+                creating = self._objects.create_segment(writer, self._version)
+                self._writing.append(asyncio.create_task(creating))
+                writer = SegmentWriter()
+        # The next rows are made lines while these travel.
+        await asyncio.sleep(0)
+        while len(self._writing) > _WRITES_AT_ONCE:
+            self._segments.append(await self._writing.popleft())
+
+    async def _payload_fields(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        payloads = rows["payload"].cast(pa.binary()).fill_null(b"")
+        if pc.max(pc.binary_length(payloads)).as_py() <= _SETTINGS.payload_inline_max:
+            return payload_fields(payloads)
+        return pa.array(
+            [
+                await self._stowed(payload)
+                if len(payload) > _SETTINGS.payload_inline_max
+                else payload_field(payload)
+                for payload in payloads.to_pylist()
+            ],
+            pa.binary(),
+        )
+
+    async def _stowed(self, payload: bytes) -> bytes:
+        if len(payload) > _SETTINGS.payload_bytes_max:
+            raise PayloadError(
+                f"a payload has {len(payload)} bytes; the limit is {_SETTINGS.payload_bytes_max}."
+                " Store it elsewhere and enqueue a reference to it."
+            )
+        self._has_large = True
+        name = await self._objects.create_payload(payload, self._version)
+        return b'%b"%b","payload_size":%d' % (_PAYLOAD_OBJECT, name.encode(), len(payload))
+
+
+async def land(storage: Bucket, loaded: Sequence[Loaded], load: tuple[str, int] | None) -> bool:
+    """Enqueue what the tasks loaded, in their order, all or nothing.
+
+    With `load`, a name and a number, it is enqueued only once. False if it had been before.
+    """
+    segments, jobs = list[Segment](), list[Job]()
+    before = 0
+    for part in loaded:
+        segments += [segment.moved(before) for segment in part.segments]
+        for line in part.lines:
+            job = decode_job(line, "a task's load")
+            jobs.append(replace(job, sequence=job.sequence + before))
+        before += part.count
+    if not before:
+        return True
+    queue = DirectQueue(storage)
+    operation: Enqueue | EnqueueSegments
+    if segments or not _are_few(jobs):
+        version = await queue.apply(Refresh())
+        segments += [segment async for segment in _segments_of(jobs, side_objects(storage), version)]
+        if len(segments) > _SEGMENTS_MAX:
+            raise ConfigurationError(
+                f"{before} jobs would need {len(segments)} segments, of at most {_SEGMENTS_MAX}: every"
+                " partition holds many entrypoints or priorities. Bring each together first:"
+                ' df.repartition("entrypoint"). Nothing was enqueued.'
+            )
+        operation = EnqueueSegments(tuple(segments))
+    else:
+        operation = Enqueue(tuple(sorted(jobs, key=lambda job: job.sequence)))
+    if load is None:
+        await queue.apply(operation)
+        return True
+    is_new: bool = await queue.apply(Load(*load, operation))
+    return is_new
+
+
+async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
+    """Remove the segments of tasks that succeeded, where others failed."""
+    with suppress(StorageError, OSError):
+        await side_objects(storage).delete(segment.name for part in loaded for segment in part.segments)
+
+
+def side_objects(storage: Bucket) -> SideObjects:
+    """The objects beside the queue."""
+    return SideObjects(storage.objects, _SETTINGS, SystemClock(), Mint())
+
+
+async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
+    in_line = sorted(jobs, key=lambda job: (job.entrypoint, key_of(job)))
+    for _, group in groupby(in_line, key=lambda job: job.entrypoint):
+        async for segment, _ in objects.create_segments(_each(group), version):
+            yield segment
+
+
+async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job
+
+
+def _are_few(jobs: list[Job]) -> bool:
+    size = sum(map(line_bytes, jobs))
+    return len(jobs) <= _SETTINGS.hot_jobs_max // 2 and size <= _SETTINGS.hot_bytes_max // 2
+
+
+def _column(rows: pa.RecordBatch, name: str, default: Any) -> Iterable[Any]:
+    """The values of a column; repeated, if it is always the same."""
+    if name not in rows.schema.names:
+        return repeat(default)
+    column = rows[name].fill_null(default) if default is not None else rows[name]
+    first = column[0]
+    is_same = not column.null_count and pc.all(pc.equal(column, first)).as_py()
+    return repeat(first.as_py()) if is_same else column.to_pylist()
+
+
+def _size(piles: Iterable[Pile]) -> int:
+    return sum(pile.size for pile in piles)

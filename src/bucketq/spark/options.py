@@ -1,0 +1,149 @@
+"""The options of the source and the sink: read once, on the driver, and refused with the reason."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from bucketq.archive import Wanted
+from bucketq.archived_job import FinishedStatus
+from bucketq.errors import BucketQError, ConfigurationError
+from bucketq.queue import check_new_job
+from bucketq.storage import Bucket, open_storage
+
+TABLES = ("jobs", "archive")
+_OURS = (
+    "url",
+    "table",
+    "since",
+    "until",
+    "entrypoint",
+    "status",
+    "starting_version",
+    "max_objects_per_trigger",
+    "max_bytes_per_trigger",
+    "priority",
+    "max_attempts",
+    "load_id",
+    "load_number",
+)
+# Those of Spark itself, which it hands to every source and sink.
+_SPARKS = ("path", "checkpointlocation", "queryname")
+
+
+class Options:
+    """What was asked for by `.option(name, value)`; whatever is not ours is for the storage.
+
+    Its text never shows a value that could be a secret.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+        self.url = self._given.get("url") or self._given.get("path") or ""
+        if not self.url:
+            raise ConfigurationError(
+                'no queue is named; say .option("url", "s3://bucket/jobs.json"), or file://, gs://, az://'
+            )
+        scheme = self.url.partition(":")[0]
+        if scheme in ("memory", "grpc"):
+            raise ConfigurationError(
+                f"Spark's processes share no {scheme}:// queue; give the URL of its storage:"
+                " s3://, gs://, az://, or file:// where all of them see the same folder"
+            )
+        # To find a mistake now rather than on an executor.
+        self.open()
+
+    def __repr__(self) -> str:
+        return f"Options({self.url!r})"
+
+    def open(self) -> Bucket:
+        """The storage of the queue. Raises ConfigurationError."""
+        options: dict[str, Any] = {
+            name: value for name, value in self._given.items() if name not in (*_OURS, *_SPARKS)
+        }
+        try:
+            return open_storage(self.url, **options)
+        except BucketQError as error:
+            hint = f" Options of bucketq's own are {', '.join(_OURS)}." if "option" in str(error) else ""
+            raise ConfigurationError(f"{error}.{hint}") from None
+
+    @property
+    def table(self) -> str:
+        """Which table is read."""
+        table = self._given.get("table", "archive")
+        if table not in TABLES:
+            raise ConfigurationError(f"there is no table {table!r}; there are {' and '.join(TABLES)}")
+        return table
+
+    @property
+    def wanted(self) -> Wanted:
+        """Which jobs are read."""
+        status = self.status
+        if status is not None and status not in list(FinishedStatus):
+            raise ConfigurationError(f"a finished job is completed or dead, not {status!r}")
+        return Wanted(
+            self._moment("since"),
+            self._moment("until"),
+            self._given.get("entrypoint"),
+            None if status is None else FinishedStatus(status),
+        )
+
+    @property
+    def entrypoint(self) -> str | None:
+        """That of every job to be read, or of every row without one to be written."""
+        return self._given.get("entrypoint")
+
+    @property
+    def status(self) -> str | None:
+        """That of every job to be read."""
+        return self._given.get("status")
+
+    @property
+    def new_job(self) -> tuple[str | None, int, int]:
+        """The entrypoint, priority and attempts of rows that do not say."""
+        priority, max_attempts = self.number("priority", 0), self.number("max_attempts", 3)
+        check_new_job(self.entrypoint or "?", priority, max_attempts)
+        return self.entrypoint, priority, max_attempts
+
+    @property
+    def starting_version(self) -> int | None:
+        """Where a stream begins; None if that is now."""
+        text = self._given.get("starting_version", "earliest")
+        return None if text == "latest" else 0 if text == "earliest" else self.number("starting_version", 0)
+
+    @property
+    def load_id(self) -> str | None:
+        """The name by which the queue remembers what was written."""
+        name = self._given.get("load_id")
+        if name is not None and not 1 <= len(name) <= 200:
+            raise ConfigurationError("a load_id has from 1 to 200 characters")
+        return name
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number from 0, or any for a priority."""
+        try:
+            number = int(self._given.get(name, default))
+            if number < 0 and name != "priority":
+                raise ValueError
+            return number
+        except ValueError:
+            raise ConfigurationError(f"{name} is a whole number, not {self._given[name]!r}") from None
+
+    def limit(self, name: str) -> int | None:
+        """A whole number from 1, or None if there is none."""
+        if name not in self._given:
+            return None
+        if (limit := self.number(name, 0)) < 1:
+            raise ConfigurationError(f"{name} is a whole number from 1, not {limit}")
+        return limit
+
+    def _moment(self, name: str) -> datetime | None:
+        text = self._given.get(name)
+        if text is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise ConfigurationError(
+                f"{name} is a time such as 2026-02-15T10:00:00Z or 2026-02-15, not {text!r}"
+            ) from None
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,194 @@
+"""The tables `archive` and `jobs`: planned on the driver, read by the executors.
+
+Both show the queue as of one version. The driver notes what queue.json itself holds, and deals
+out the objects beside it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from bucketq.archive import Archive, ArchiveLines, Damage, Wanted, in_sync
+from bucketq.archive_name import Piece
+from bucketq.archived_job import decode_archived
+from bucketq.clock import SystemClock
+from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
+from bucketq.job import Job, JobStatus
+from bucketq.jobline import decode_job, encode_job
+from bucketq.mint import Mint
+from bucketq.segment import Segment, SegmentLines
+from bucketq.settings import Settings
+from bucketq.side_objects import SideObjects
+from bucketq.spark import columns
+from bucketq.spark.options import Options
+from bucketq.spark.schema import check_read
+from bucketq.state import QueueState
+
+# A task should be worth starting, but there should be some for every core.
+_TASK_BYTES_MAX = 16 * 1024 * 1024
+_TASK_BYTES_MIN = 1024 * 1024
+_TASKS = 32
+# Lines that become one batch of rows.
+_LINES_AT_ONCE = 10_000
+# Objects that are read ahead while others become rows.
+_READS_AHEAD = 4
+
+
+@dataclass
+class ArchivePart(InputPartition):
+    """Pieces of the archive, and lines that were still in queue.json."""
+
+    pieces: Sequence[Piece]
+    lines: Sequence[ArchiveLines] = ()
+
+
+@dataclass
+class LivePart(InputPartition):
+    """The lines of jobs in queue.json, and segments beside it."""
+
+    lines: Sequence[bytes]
+    segments: Sequence[Segment]
+
+
+class ArchiveReader(DataSourceReader):
+    """Reads finished jobs, each of them once."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._wanted = options.wanted
+        self._names = check_read("archive", schema)
+
+    def partitions(self) -> list[InputPartition]:
+        pieces, state = asyncio.run(archive_of(self._options).plan(self._wanted))
+        check_there(state, self._options)
+        parts: list[InputPartition] = [ArchivePart(group) for group in in_tasks(pieces)]
+        on_the_way = [ArchiveLines.of(batch, lines) for batch, lines in state.ledger.sealed.items()]
+        finished = [entry.line for entry in state.ledger.finished]
+        on_the_way.append(ArchiveLines.of("queue.json, finished", finished))
+        return [*parts, ArchivePart((), on_the_way)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ArchivePart)
+        return read_archived(self._options, partition, self._names, self._wanted)
+
+
+class JobsReader(DataSourceReader):
+    """Reads the jobs that are in the queue."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._names = check_read("jobs", schema)
+        if options.status is not None and options.status not in list(JobStatus):
+            raise ConfigurationError(
+                f"a job in the queue is queued, in_progress or dead, not {options.status!r}"
+            )
+
+    def partitions(self) -> list[InputPartition]:
+        state = asyncio.run(archive_of(self._options).state())
+        check_there(state, self._options)
+        in_file = LivePart([encode_job(job) for job in state.jobs if self._is_wanted(job)], ())
+        segments = [LivePart((), [one]) for one in state.backlog if self._may_hold(one)]
+        return [in_file, *segments]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LivePart)
+        jobs = [decode_job(line, "queue.json") for line in partition.lines]
+        for segment in partition.segments:
+            jobs += [job for job in asyncio.run(self._jobs_of(segment)) if self._is_wanted(job)]
+        if jobs:
+            yield columns.live(jobs, self._names)
+
+    async def _jobs_of(self, segment: Segment) -> list[Job]:
+        objects = SideObjects(self._options.open().objects, Settings(), SystemClock(), Mint())
+        try:
+            content = await objects.read(segment.name)
+        except ObjectNotFoundError:
+            raise CorruptStateError(
+                f"{segment.name}, with {segment.count} waiting jobs, is not there any more: since this query"
+                " was planned, they were dequeued or sorted into another segment. Run the query again."
+            ) from None
+        return list(SegmentLines(segment, content).jobs(segment))
+
+    def _is_wanted(self, job: Job) -> bool:
+        options = self._options
+        return options.entrypoint in (None, job.entrypoint) and options.status in (None, job.status.value)
+
+    def _may_hold(self, segment: Segment) -> bool:
+        options = self._options
+        return options.entrypoint in (None, segment.entrypoint) and options.status in (None, JobStatus.QUEUED)
+
+
+def archive_of(options: Options) -> Archive:
+    """The queue's archive; what is damaged in it is an error."""
+
+    def refuse(damage: Damage) -> None:
+        raise CorruptStateError(f"{options.url}: {damage}")
+
+    return Archive(options.open(), refuse)
+
+
+def check_there(state: QueueState, options: Options) -> None:
+    """Raise ConfigurationError if there is no queue."""
+    if not state.version:
+        raise ConfigurationError(f"there is no queue at {options.url}")
+
+
+def in_tasks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """The pieces, some together for each task."""
+    pieces = list(pieces)
+    total = sum(piece.size for piece in pieces)
+    limit = min(max(total // _TASKS, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
+    task: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if task and size + piece.size > limit:
+            yield task
+            task, size = [], 0
+        task.append(piece)
+        size += piece.size
+    if task:
+        yield task
+
+
+def read_archived(
+    options: Options, part: ArchivePart, names: Sequence[str], wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part."""
+    gathered: list[ArchiveLines] = []
+    for lines in chain(part.lines, in_sync(_read(archive_of(options), part.pieces))):
+        gathered.append(lines)
+        if sum(len(one.lines) for one in gathered) >= _LINES_AT_ONCE:
+            yield _rows(options, gathered, names, wanted)
+            gathered = []
+    if any(one.lines for one in gathered):
+        yield _rows(options, gathered, names, wanted)
+
+
+async def _read(archive: Archive, pieces: Iterable[Piece]) -> AsyncIterator[ArchiveLines]:
+    to_begin, begun = deque(pieces), deque[asyncio.Task[ArchiveLines]]()
+    while to_begin or begun:
+        while to_begin and len(begun) < _READS_AHEAD:
+            begun.append(asyncio.create_task(archive.lines(to_begin.popleft())))
+        yield await begun.popleft()
+
+
+def _rows(
+    options: Options, gathered: Sequence[ArchiveLines], names: Sequence[str], wanted: Wanted
+) -> pa.RecordBatch:
+    try:
+        return columns.archived([line for one in gathered for line in one.lines], names, wanted)
+    except columns.UnreadableLinesError as unreadable:
+        for one in gathered:
+            for number, line in zip(one.numbers, one.lines, strict=True):
+                try:
+                    decode_archived(line)
+                except CorruptStateError as error:
+                    raise CorruptStateError(f"{options.url}: {one.name}, line {number}: {error}") from None
+        where = ", ".join(one.name for one in gathered)
+        raise CorruptStateError(f"{options.url}: {where}: {unreadable}") from unreadable
