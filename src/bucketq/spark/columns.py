@@ -92,7 +92,7 @@ _MADE_OF = {
     "payload_json": (),
     "result": (),
 }
-_JSON = b',"json":'
+_JSON, _RESULT = b',"json":', b',"result":'
 
 
 class UnreadableLinesError(Exception):
@@ -154,11 +154,12 @@ def _split(lines: Sequence[bytes], has_free: bool) -> tuple[list[bytes], _FreeCo
     """The lines without payloads, and what Arrow's reader would not leave as it is."""
     heads, free = list[bytes](), list[_Free]()
     for line in lines:
-        head, json, tail = line.partition(_JSON)
-        # A line without a JSON payload is passed on whole; the reader drops what it does not know.
-        heads.append(head + b"}" if json else line)
+        # What comes first begins the end of the line: either may hold the other's name, further in.
+        head = line.partition(_JSON)[0].partition(_RESULT)[0]
+        end = line[len(head) :]
+        heads.append(head + b"}" if end else line)
         if has_free:
-            free.append(_decode_free(b'{"json":' + tail if json else line))
+            free.append(_decode_free(b"{" + end[1:] if end else line))
     json = pa.array([bytes(part.json) or None for part in free], pa.binary())
     return heads, _FreeColumns(json, pa.array([bytes(part.result) or None for part in free], pa.binary()))
 

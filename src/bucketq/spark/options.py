@@ -26,6 +26,10 @@ _OURS = (
     "load_id",
     "load_number",
 )
+# Spark shows the options of a source in its plans, but for the values of those whose names say that
+# they are secret. These do not.
+_SECRET = "secret."
+_SHOWN = ("access_key_id", "account_key", "service_account_key")
 # Those of Spark itself, which it hands to every source and sink.
 _SPARKS = ("path", "checkpointlocation", "queryname")
 
@@ -49,6 +53,11 @@ class Options:
                 f"Spark's processes share no {scheme}:// queue; give the URL of its storage:"
                 " s3://, gs://, az://, or file:// where all of them see the same folder"
             )
+        for name in _SHOWN:
+            if name in self._given:
+                raise ConfigurationError(
+                    f'Spark would show the value of {name} in its plans; say .option("{_SECRET}{name}", …)'
+                )
         # To find a mistake now rather than on an executor.
         self.open()
 
@@ -58,7 +67,9 @@ class Options:
     def open(self) -> Bucket:
         """The storage of the queue. Raises ConfigurationError."""
         options: dict[str, Any] = {
-            name: value for name, value in self._given.items() if name not in (*_OURS, *_SPARKS)
+            name.removeprefix(_SECRET): value
+            for name, value in self._given.items()
+            if name not in (*_OURS, *_SPARKS)
         }
         try:
             return open_storage(self.url, **options)
