@@ -1,0 +1,106 @@
+"""A real cluster on loopback: a standalone master and two workers, started from the PySpark package."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from bucketq.spark.session import find_java
+
+HOST = "127.0.0.1"
+READY_WITHIN_S = 60
+
+
+class Cluster:
+    """A running cluster."""
+
+    def __init__(self, master: str) -> None:
+        self.master = master
+
+    def executors(self) -> list[int]:
+        """The processes of the executors that work for somebody now."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            # The executors know their worker by its own port, which nobody else has.
+            if b"CoarseGrainedExecutorBackend\0" in command and self._is_ours(command):
+                found.append(int(folder.name))
+        return sorted(found)
+
+    def _is_ours(self, command: bytes) -> bool:
+        return any(f"spark://Worker@{HOST}:{port}".encode() in command for port in self.worker_ports)
+
+    worker_ports: tuple[int, ...] = ()
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[Cluster]:
+    """A master and two workers with one core each."""
+    ports = _free_ports(6)
+    cluster = Cluster(f"spark://{HOST}:{ports[0]}")
+    cluster.worker_ports = (ports[2], ports[4])
+    with ExitStack() as stack:
+        log = folder / "master.log"
+        stack.enter_context(
+            _running("master.Master", ["--port", ports[0], "--webui-port", ports[1]], folder, log)
+        )
+        _wait_for(log, "New state: ALIVE")
+        for number, (port, webui_port) in enumerate([(ports[2], ports[3]), (ports[4], ports[5])]):
+            arguments = ["--port", port, "--webui-port", webui_port, "--cores", 1, "--memory", "1g"]
+            arguments += ["--work-dir", folder / f"work-{number}", cluster.master]
+            log = folder / f"worker-{number}.log"
+            stack.enter_context(_running("worker.Worker", arguments, folder, log))
+            _wait_for(log, "Successfully registered with master")
+        yield cluster
+
+
+def environment() -> dict[str, str]:
+    """What a driver, or a part of the cluster, has to know."""
+    return os.environ | {
+        "JAVA_HOME": str(find_java()),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+@contextmanager
+def _running(part: str, arguments: list[object], folder: Path, log: Path) -> Iterator[None]:
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    command = [str(spark_class), f"org.apache.spark.deploy.{part}", "--host", HOST, *map(str, arguments)]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(), stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            yield
+        finally:
+            # A worker's executors are of its session.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_for(log: Path, text: str) -> None:
+    until_s = time.monotonic() + READY_WITHIN_S
+    while not re.search(text, log.read_text()):
+        assert time.monotonic() < until_s, f"{log.name} has no {text!r}:\n{log.read_text()}"
+        time.sleep(0.1)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in sockets]

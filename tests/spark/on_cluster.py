@@ -1,0 +1,129 @@
+"""What a driver on the cluster does. Usage: on_cluster.py STEP MASTER URL FOLDER.
+
+A step prints what it found as the last line. The files in FOLDER tell when to go on.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+WAIT_S = 60
+
+
+def wait_for(path):
+    until_s = time.monotonic() + WAIT_S
+    while not Path(path).exists():
+        if time.monotonic() > until_s:
+            raise TimeoutError(path)
+        time.sleep(0.05)
+
+
+def rows(spark, count, partitions):
+    payload = F.to_json(F.struct(F.col("id").alias("n")))
+    return spark.range(0, count, 1, partitions).select(
+        F.lit("mail").alias("entrypoint"), payload.alias("payload")
+    )
+
+
+def write(frame, url, **options):
+    frame.write.format("bucketq").options(url=url, **options).mode("append").save()
+
+
+def killed(spark, url, folder):
+    """Write, while somebody kills an executor: every task waits with a segment written."""
+    flag = f"{folder}/go"
+
+    def wait(batches):
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 1:
+                wait_for(flag)
+
+    frame = rows(spark, 120_000, 4)
+    write(frame.mapInArrow(wait, frame.schema), url)
+    return {}
+
+
+def speculated(spark, url, folder):
+    """Write with a task that is slow, so that a second one does the same; then both end."""
+    flag = f"{folder}/speculated"
+
+    def be_slow(batches):
+        yield from batches
+        context = TaskContext.get()
+        if context.partitionId() == 3:
+            if context.attemptNumber() == 0:
+                wait_for(flag)
+            else:
+                Path(flag).write_text("")
+
+    frame = rows(spark, 120_000, 4)
+    write(frame.mapInArrow(be_slow, frame.schema), url)
+    return {}
+
+
+def read(spark, url, folder):
+    """Read both tables, as a table and as a stream."""
+
+    def frame(reader, table):
+        return reader.format("bucketq").options(url=url, table=table).load()
+
+    stream = frame(spark.readStream, "archive").select("id").writeStream.format("parquet")
+    stream = stream.options(checkpointLocation=f"{folder}/checkpoint", path=f"{folder}/out")
+    stream.trigger(availableNow=True).start().awaitTermination()
+    return {
+        "archive": frame(spark.read, "archive").count(),
+        "jobs": frame(spark.read, "jobs").count(),
+        "stream": spark.read.parquet(f"{folder}/out").distinct().count(),
+    }
+
+
+def connected(spark, url, folder):
+    """Write by a batch and by a stream, and read."""
+    write(rows(spark, 30_000, 4), url)
+    rows(spark, 100, 1).selectExpr("get_json_object(payload, '$.n') AS n").write.json(f"{folder}/files")
+    stream = (
+        spark.readStream.schema("n string").json(f"{folder}/files").selectExpr("n AS payload").writeStream
+    )
+    stream = stream.format("bucketq").options(
+        url=url, entrypoint="number", checkpointLocation=f"{folder}/sink"
+    )
+    stream.trigger(availableNow=True).start().awaitTermination()
+    return read(spark, url, folder)
+
+
+STEPS = {step.__name__: step for step in (killed, speculated, read, connected)}
+
+
+def main(step, master, url, folder):
+    builder = SparkSession.builder
+    if step == "connected":
+        builder = builder.remote(master)
+    else:
+        settings = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "OFF",
+            "spark.speculation": str(step == "speculated").lower(),
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.minTaskRuntime": "100ms",
+            "spark.speculation.quantile": "0.5",
+        }
+        builder = builder.master(master)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    print(json.dumps(STEPS[step](spark, url, folder)), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
