@@ -16,14 +16,17 @@ import pyspark
 from bucketq.spark.session import find_java
 
 HOST = "127.0.0.1"
+# A task is never run twice at once on one host.
+OTHER_HOST = "127.0.0.2"
 READY_WITHIN_S = 60
 
 
 class Cluster:
     """A running cluster."""
 
-    def __init__(self, master: str) -> None:
+    def __init__(self, master: str, workers: list[str]) -> None:
         self.master = master
+        self._workers = workers
 
     def executors(self) -> list[int]:
         """The processes of the executors that work for somebody now."""
@@ -39,49 +42,51 @@ class Cluster:
         return sorted(found)
 
     def _is_ours(self, command: bytes) -> bool:
-        return any(f"spark://Worker@{HOST}:{port}".encode() in command for port in self.worker_ports)
-
-    worker_ports: tuple[int, ...] = ()
+        return any(f"spark://Worker@{worker}".encode() in command for worker in self._workers)
 
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[Cluster]:
-    """A master and two workers with one core each."""
+    """A master and two workers with one core each, on what Spark takes for two hosts."""
     ports = _free_ports(6)
-    cluster = Cluster(f"spark://{HOST}:{ports[0]}")
-    cluster.worker_ports = (ports[2], ports[4])
+    workers = [(HOST, ports[2], ports[3]), (OTHER_HOST, ports[4], ports[5])]
+    cluster = Cluster(f"spark://{HOST}:{ports[0]}", [f"{host}:{port}" for host, port, _ in workers])
     with ExitStack() as stack:
         log = folder / "master.log"
-        stack.enter_context(
-            _running("master.Master", ["--port", ports[0], "--webui-port", ports[1]], folder, log)
-        )
+        arguments: list[object] = ["--host", HOST, "--port", ports[0], "--webui-port", ports[1]]
+        stack.enter_context(_running("master.Master", arguments, HOST, log))
         _wait_for(log, "New state: ALIVE")
-        for number, (port, webui_port) in enumerate([(ports[2], ports[3]), (ports[4], ports[5])]):
-            arguments = ["--port", port, "--webui-port", webui_port, "--cores", 1, "--memory", "1g"]
-            arguments += ["--work-dir", folder / f"work-{number}", cluster.master]
-            log = folder / f"worker-{number}.log"
-            stack.enter_context(_running("worker.Worker", arguments, folder, log))
+        for host, port, webui_port in workers:
+            arguments = ["--host", host, "--port", port, "--webui-port", webui_port]
+            arguments += ["--cores", 1, "--memory", "1g", "--work-dir", folder / host, cluster.master]
+            log = folder / f"worker-{host}.log"
+            stack.enter_context(_running("worker.Worker", arguments, host, log))
             _wait_for(log, "Successfully registered with master")
         yield cluster
 
 
-def environment() -> dict[str, str]:
+def environment(host: str = HOST) -> dict[str, str]:
     """What a driver, or a part of the cluster, has to know."""
     return os.environ | {
         "JAVA_HOME": str(find_java()),
-        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_IP": host,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONWARNINGS": "ignore",
     }
 
 
 @contextmanager
-def _running(part: str, arguments: list[object], folder: Path, log: Path) -> Iterator[None]:
+def _running(part: str, arguments: list[object], host: str, log: Path) -> Iterator[None]:
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    command = [str(spark_class), f"org.apache.spark.deploy.{part}", "--host", HOST, *map(str, arguments)]
+    command = [str(spark_class), f"org.apache.spark.deploy.{part}", *map(str, arguments)]
     with log.open("w") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment(), stdout=output, stderr=output, start_new_session=True
+            command,
+            cwd=log.parent,
+            env=environment(host),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             yield

@@ -1,6 +1,6 @@
-"""What a driver on the cluster does. Usage: on_cluster.py STEP MASTER URL FOLDER.
+"""A driver on the cluster. Usage: on_cluster.py MASTER; each line of its input is STEP URL FOLDER.
 
-A step prints what it found as the last line. The files in FOLDER tell when to go on.
+A step prints what it found, as one line. The files in FOLDER tell when to go on.
 """
 
 import json
@@ -100,28 +100,34 @@ def connected(spark, url, folder):
 STEPS = {step.__name__: step for step in (killed, speculated, read, connected)}
 
 
-def main(step, master, url, folder):
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def main(master):
     builder = SparkSession.builder
-    if step == "connected":
-        builder = builder.remote(master)
-    else:
-        settings = {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": "512m",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "OFF",
-            "spark.speculation": str(step == "speculated").lower(),
-            "spark.speculation.interval": "100ms",
-            "spark.speculation.minTaskRuntime": "100ms",
-            "spark.speculation.quantile": "0.5",
-        }
+    if master.startswith("spark://"):
         builder = builder.master(master)
-        for name, value in settings.items():
+        for name, value in SETTINGS.items():
             builder = builder.config(name, value)
+    else:
+        builder = builder.remote(master)
     spark = builder.getOrCreate()
-    print(json.dumps(STEPS[step](spark, url, folder)), flush=True)
+    for line in sys.stdin:
+        step, url, folder = line.split()
+        print(json.dumps(STEPS[step](spark, url, folder)), flush=True)
     spark.stop()
 
 

@@ -19,6 +19,44 @@ DRIVER = Path(__file__).with_name("on_cluster.py")
 WITHIN_S = 100
 
 
+class Driver:
+    """A driver process, which does one step after the other."""
+
+    def __init__(self, master, log):
+        self._log = log
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, str(DRIVER), master],
+                env=environment(),
+                cwd=log.parent,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def begin(self, step, queue):
+        self._process.stdin.write(f"{step} {queue.url} {queue.path.parent}\n")
+        self._process.stdin.flush()
+
+    def answer(self):
+        line = self._process.stdout.readline()
+        assert line, self._log.read_text()
+        return json.loads(line)
+
+    def do(self, step, queue):
+        self.begin(step, queue)
+        return self.answer()
+
+    def end(self):
+        self._process.stdin.close()
+        try:
+            self._process.wait(WITHIN_S)
+        finally:
+            self._process.kill()
+            self._process.stdout.close()
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     need_java()
@@ -26,22 +64,11 @@ def cluster(tmp_path_factory):
         yield running
 
 
-def drive(step, master, queue):
-    command = [sys.executable, str(DRIVER), step, master, queue.url, str(queue.path.parent)]
-    return subprocess.Popen(
-        command,
-        env=environment(),
-        cwd=queue.path.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def answer_of(driver):
-    out, err = driver.communicate(timeout=WITHIN_S)
-    assert driver.returncode == 0, err
-    return json.loads(out.splitlines()[-1])
+@pytest.fixture(scope="module")
+def driver(cluster, tmp_path_factory):
+    driver = Driver(cluster.master, tmp_path_factory.mktemp("driver") / "log")
+    yield driver
+    driver.end()
 
 
 def numbers(queue):
@@ -50,41 +77,38 @@ def numbers(queue):
     return [job.json()["n"] for job in queue.drain()]
 
 
-def test_a_write_survives_the_death_of_an_executor(cluster, queue):
-    driver = drive("killed", cluster.master, queue)
-    until_s = time.monotonic() + WITHIN_S
-    while len(queue.objects("backlog")) < 2:
-        assert driver.poll() is None, driver.communicate()
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
-    executors = cluster.executors()
-    assert len(executors) == 2
-    os.kill(executors[0], signal.SIGKILL)
-    (queue.path.parent / "go").write_text("")
-    answer_of(driver)
-    assert numbers(queue) == list(range(120_000))
+def test_executors_read_the_archive_and_the_queue(driver, queue):
+    queue.finish("mail", range(2000), batch=500)
+    queue.ask(lambda q: q.enqueue_many("mail", range(15_000)))
+    assert driver.do("read", queue) == {"archive": 2000, "jobs": 15_000, "stream": 2000}
 
 
-def test_a_task_that_is_run_twice_at_once_adds_its_rows_once(cluster, queue):
-    answer_of(drive("speculated", cluster.master, queue))
+def test_a_task_that_is_run_twice_at_once_adds_its_rows_once(driver, queue):
+    driver.do("speculated", queue)
     assert (queue.path.parent / "speculated").exists()
     assert numbers(queue) == list(range(120_000))
     queue.ask(lambda q: q.collect_garbage(), collect_after_s=0.001)
     assert queue.objects("backlog") == []
 
 
-def test_executors_read_the_archive_and_the_queue(cluster, queue):
-    queue.finish("mail", range(2000), batch=500)
-    queue.ask(lambda q: q.enqueue_many("mail", range(15_000)))
-    assert answer_of(drive("read", cluster.master, queue)) == {
-        "archive": 2000,
-        "jobs": 15_000,
-        "stream": 2000,
-    }
+def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
+    driver.begin("killed", queue)
+    until_s = time.monotonic() + WITHIN_S
+    while len(queue.objects("backlog")) < 2:
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+    executors = cluster.executors()
+    assert len(executors) == 2
+    os.kill(executors[0], signal.SIGKILL)
+    (queue.path.parent / "go").write_text("")
+    driver.answer()
+    assert numbers(queue) == list(range(120_000))
 
 
-def test_spark_connect_reads_writes_and_streams(queue):
+def test_spark_connect_reads_writes_and_streams(queue, tmp_path):
     need_java()
     queue.finish("mail", range(1000), batch=500)
-    found = answer_of(drive("connected", "local[2]", queue))
+    driver = Driver("local[2]", tmp_path / "log")
+    found = driver.do("connected", queue)
     assert found == {"archive": 1000, "jobs": 30_100, "stream": 1000}
+    driver.end()
