@@ -27,7 +27,16 @@ from bench.requests import count_all
 from bench.side import ROOT, Side
 from bench.suite import SUITE
 
-PARTS = ("requests", "bound", "floor", "deep", "archive", "brokers", *(series.key for series in SUITE))
+PARTS = (
+    "requests",
+    "bound",
+    "floor",
+    "deep",
+    "archive",
+    "brokers",
+    "spark",
+    *(series.key for series in SUITE),
+)
 
 
 def main() -> None:
@@ -64,6 +73,8 @@ def main() -> None:
         report.say("brokers")
         size = brokers.Amount().shortened() if options.quick else brokers.Amount()
         report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
+    if "spark" in parts:
+        _measure_spark(report, folder, options.quick)
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:
@@ -97,6 +108,15 @@ def _measure_bound(report: Report, quick: bool) -> None:
         report.say(f"bound: {callers} callers")
         found.append(asyncio.run(approach(callers, latency_s=latency_s, rounds=rounds, repeat=repeat)))
     report.add_bound(found)
+
+
+def _measure_spark(report: Report, folder: Path, quick: bool) -> None:
+    # Not everybody who measures something has Spark and Java.
+    from bench import sparking
+
+    report.say("spark")
+    amount = sparking.Amount().shortened() if quick else sparking.Amount()
+    report.add_findings("spark", "Spark, local file", sparking.measure(folder, amount))
 
 
 def _measure_suite(report: Report, parts: set[str], options: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.spark.java import need_java
+
 ROOT = Path(__file__).resolve().parents[2]
 
 WORKLOADS = {
@@ -33,7 +35,8 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    done = _bench("--quick", "--json", str(figures), "--folder", str(folder))
+    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", *WORKLOADS]
+    done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
 
@@ -73,6 +76,17 @@ def test_deep_backlogs_are_reported(quick_run: Run) -> None:
     # Counted, not timed, so they hold on any machine.
     for name in ("bytes a commit", "objects read until the first job"):
         assert found[name]["is_met"]
+
+
+def test_spark_is_measured(tmp_path: Path) -> None:
+    need_java()
+    figures = tmp_path / "figures.json"
+    _bench("--quick", "--only", "spark", "--json", str(figures), "--folder", str(tmp_path))
+    found = {one["name"]: one for one in json.loads(figures.read_text())["spark"]}
+    assert len(found) == 5
+    # Counted, not timed.
+    assert found["bytes read of a day, all of it and by one-hour options"]["is_met"]
+    assert found["rows of two streams at once, and the different jobs they made"]["is_met"]
 
 
 def test_a_commit_is_one_request_and_none_is_made_in_vain(quick_run: Run) -> None:

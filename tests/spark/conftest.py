@@ -1,7 +1,6 @@
 """What the tests of Spark share: one session a process, and queues with something in them."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,23 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bucketq import ConfigurationError, DirectQueue, LocalFileSystemStorage, Settings
+from bucketq import DirectQueue, LocalFileSystemStorage, Settings
 from bucketq.clock import SystemClock
 from bucketq.spark import local_session
-from bucketq.spark.session import find_java
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.contract.servers import Server
 from tests.contract.servers import seaweedfs as start_seaweedfs
-
-
-def need_java() -> None:
-    """Skip what needs Java where there is none; but fail in CI."""
-    try:
-        find_java()
-    except ConfigurationError as error:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from bucketq.verify import verify
 
 from .cluster import environment, standalone
-from .conftest import need_java
+from .java import need_java
 
 DRIVER = Path(__file__).with_name("on_cluster.py")
 WITHIN_S = 100
