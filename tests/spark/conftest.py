@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.contract.servers import Server
 from tests.contract.servers import seaweedfs as start_seaweedfs
+from tests.spark.java import need_java
 
 
 @pytest.fixture(scope="session")

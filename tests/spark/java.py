@@ -9,7 +9,7 @@ from bucketq.spark.session import find_java
 
 
 def need_java() -> None:
-    """Skip what needs Java where there is none; but fail in CI, where green must mean that nothing was skipped."""
+    """Skip where there is no Java; but fail in CI, where green must mean that nothing was skipped."""
     try:
         find_java()
     except ConfigurationError as error:
