@@ -116,7 +116,7 @@ def test_sql_works_too(spark, queue):
         ({"url": "ftp://x/queue.json"}, "no storage has the scheme 'ftp'"),
         ({"url": "memory://x"}, "share no memory:// queue"),
         ({"url": "grpc://x:1"}, "give the URL of its storage"),
-        ({"table": "job"}, "there is no table 'job'; there are jobs and archive"),
+        ({"table": "job"}, "there is no table 'job'; there are jobs, archive, lines"),
         ({"status": "done"}, "completed or dead, not 'done'"),
         ({"table": "jobs", "status": "completed"}, "queued, in_progress or dead, not 'completed'"),
         ({"since": "yesterday"}, "since is a time such as"),

@@ -149,7 +149,7 @@ def test_a_stream_can_begin_now_and_read_some_jobs_only(stream, queue):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"table": "jobs"}, "only the table archive can be read as a stream"),
+        ({"table": "jobs"}, "the table jobs cannot be read as a stream"),
         ({"max_objects_per_trigger": 0}, "a whole number from 1, not 0"),
         ({"max_objects_per_trigger": "few"}, "is a whole number, not 'few'"),
         ({"max_objects_per_trigger": 1, "max_bytes_per_trigger": 1}, "not both"),

@@ -2,6 +2,9 @@
 
     bucketq verify file:///var/lib/myapp/queue.json     prove that nothing is lost or doubled
     bucketq serve s3://my-bucket/jobs.json              run a broker for remote clients
+    bucketq pipeline run --url s3://… --out lake        bring what is finished into a lake, with Spark
+    bucketq pipeline report --out lake                  one HTML page about it
+    bucketq replay --url … --out lake --where SQL       put finished jobs back into the queue, once
 
 Exit codes: 0, all is well; 1, something is wrong with the queue; 2, it could not be looked at.
 """
@@ -11,6 +14,7 @@ import asyncio
 import sys
 
 import bucketq
+from bucketq.cli.pipeline import add_pipeline
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.serve import add_serve
 from bucketq.errors import BucketQError
@@ -36,6 +40,7 @@ def main() -> int:
     command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
     command.set_defaults(run=lambda given: asyncio.run(_verify(given.url)))
     add_serve(commands)
+    add_pipeline(commands)
     options = parser.parse_args()
     try:
         code: int = options.run(options)

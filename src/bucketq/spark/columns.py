@@ -7,6 +7,7 @@ shape and stay text.
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,8 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.json
 from msgspec import Raw
 
-from bucketq.archive import Wanted
-from bucketq.archived_job import FORMAT, FinishedStatus
+from bucketq.archive import ArchiveLines, Damage, Wanted
+from bucketq.archive_name import ArchiveName
+from bucketq.archived_job import FORMAT, FinishedStatus, batch_of, decode_archived
+from bucketq.errors import CorruptStateError
 from bucketq.job import STALE, Job, Outcome
 from bucketq.jobline import UNREADABLE, is_json_line
 
@@ -50,6 +53,17 @@ ARCHIVE = pa.schema(
         "payload_object": pa.string(),
         "payload_size": pa.int64(),
         "result": pa.string(),
+    }
+)
+
+# The archive as it is: every line, and why one cannot be read, or a whole object.
+LINES = pa.schema(
+    {
+        "object": pa.string(),
+        "line": pa.int32(),
+        "batch": pa.int64(),
+        "text": pa.string(),
+        "reason": pa.string(),
     }
 )
 
@@ -92,6 +106,10 @@ _MADE_OF = {
     "payload_json": (),
     "result": (),
 }
+_KNOWN = (*(name for name in _FIELDS if name not in ("attempts", "payload_json")), "json", "batch")
+_decode_known = msgspec.json.Decoder(
+    list[msgspec.defstruct("_Known", [(name, Raw, Raw()) for name in _KNOWN], forbid_unknown_fields=True)]  # type: ignore[misc]
+).decode
 _JSON, _RESULT = b',"json":', b',"result":'
 
 
@@ -127,11 +145,63 @@ def archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa
         raise UnreadableLinesError(str(error)) from error
 
 
+def extra_fields(lines: Sequence[bytes]) -> pa.StringArray:
+    """The fields of each line that this bucketq does not know, as a JSON object; mostly there are none."""
+    try:
+        _decode_known(b"[%b]" % b",".join(lines))
+        return pa.nulls(len(lines), pa.string())
+    except msgspec.ValidationError:
+        return pa.array(map(_extra, lines), pa.string())
+
+
+def _extra(line: bytes) -> bytes | None:
+    fields: dict[str, Raw] = msgspec.json.decode(line, type=dict[str, Raw])
+    unknown = {name: value for name, value in fields.items() if name not in _KNOWN}
+    return msgspec.json.encode(unknown) if unknown else None
+
+
+def unread(lines: ArchiveLines, damages: Iterable[Damage], names: Sequence[str]) -> pa.RecordBatch:
+    """The named columns of lines as they are, each with the reason if it is no archived job."""
+    reasons = repeat(None) if _are_sound(lines.lines) else map(_why, lines.lines)
+    first = _first_batch(lines.name)
+    rows: list[tuple[Any, ...]] = [
+        (lines.name, number, batch_of(line) or first, line.decode(errors="backslashreplace"), reason)
+        for number, line, reason in zip(lines.numbers, lines.lines, reasons, strict=False)
+    ]
+    rows += [(damage.name, damage.line, _first_batch(damage.name), None, damage.reason) for damage in damages]
+    columns = zip(*rows, strict=True) if rows else [()] * len(LINES)
+    table = dict(zip(LINES.names, columns, strict=True))
+    schema = pa.schema([LINES.field(name) for name in names])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(table[field.name], field.type) for field in schema], schema=schema
+    )
+
+
 def live(jobs: Sequence[Job], names: Sequence[str]) -> pa.RecordBatch:
     """The named columns of jobs in the queue."""
     schema = pa.schema([JOBS.field(name) for name in names])
     columns = [pa.array([_LIVE[name](job) for job in jobs], JOBS.field(name).type) for name in names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _are_sound(lines: Sequence[bytes]) -> bool:
+    try:
+        return not lines or archived(lines, ["id"], Wanted()).num_rows == len(lines)
+    except UnreadableLinesError:
+        return False
+
+
+def _first_batch(name: str) -> int | None:
+    parsed = ArchiveName.parse(name)
+    return parsed and parsed.first
+
+
+def _why(line: bytes) -> str | None:
+    try:
+        decode_archived(line)
+    except CorruptStateError as error:
+        return str(error)
+    return None
 
 
 def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:

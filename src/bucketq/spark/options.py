@@ -10,7 +10,7 @@ from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.queue import check_new_job
 from bucketq.storage import Bucket, open_storage
 
-TABLES = ("jobs", "archive")
+TABLES = ("jobs", "archive", "lines")
 _OURS = (
     "url",
     "table",
@@ -19,6 +19,7 @@ _OURS = (
     "entrypoint",
     "status",
     "starting_version",
+    "ending_version",
     "max_objects_per_trigger",
     "max_bytes_per_trigger",
     "priority",
@@ -82,7 +83,7 @@ class Options:
         """Which table is read."""
         table = self._given.get("table", "archive")
         if table not in TABLES:
-            raise ConfigurationError(f"there is no table {table!r}; there are {' and '.join(TABLES)}")
+            raise ConfigurationError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
         return table
 
     @property
@@ -120,6 +121,11 @@ class Options:
         """Where a stream begins; None if that is now."""
         text = self._given.get("starting_version", "earliest")
         return None if text == "latest" else 0 if text == "earliest" else self.number("starting_version", 0)
+
+    @property
+    def ending_version(self) -> int | None:
+        """Where a stream ends, if it does."""
+        return self.number("ending_version", 0) if "ending_version" in self._given else None
 
     @property
     def load_id(self) -> str | None:

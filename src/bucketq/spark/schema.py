@@ -13,9 +13,9 @@ from pyspark.sql.types import (
 )
 
 from bucketq.errors import ConfigurationError
-from bucketq.spark.columns import ARCHIVE, JOBS
+from bucketq.spark.columns import ARCHIVE, JOBS, LINES
 
-_TABLES: dict[str, pa.Schema] = {"jobs": JOBS, "archive": ARCHIVE}
+_TABLES: dict[str, pa.Schema] = {"jobs": JOBS, "archive": ARCHIVE, "lines": LINES}
 
 # The columns of a table that is written: what they may be, and how to say so.
 _TEXT = (StringType,), "a string"

@@ -45,8 +45,8 @@ class BucketQSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from bucketq.spark.stream import ArchiveStream
 
-        if self._options.table != "archive":
-            raise ConfigurationError("only the table archive can be read as a stream")
+        if self._options.table == "jobs":
+            raise ConfigurationError("the table jobs cannot be read as a stream, only archive and lines")
         return ArchiveStream(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

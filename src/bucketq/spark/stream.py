@@ -37,9 +37,10 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._wanted = options.wanted
-        self._names = check_read("archive", schema)
+        self._names = check_read(options.table, schema)
         self._limit = _limit(options)
         self._start = options.starting_version
+        self._end = options.ending_version
         self._target: int | None = None
         self._days: dict[str, _Day] = {}
 
@@ -59,6 +60,8 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         state = self._state()
         until = self._arrived(state)
+        if self._end is not None:
+            until = min(until, self._end)
         if self._target is not None:
             until = min(until, self._target)
         if start["version"] > state.version:

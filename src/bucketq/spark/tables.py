@@ -62,7 +62,7 @@ class ArchiveReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._wanted = options.wanted
-        self._names = check_read("archive", schema)
+        self._names = check_read(options.table, schema)
 
     def partitions(self) -> list[InputPartition]:
         pieces, state = asyncio.run(archive_of(self._options).plan(self._wanted))
@@ -159,7 +159,10 @@ def in_tasks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 def read_archived(
     options: Options, part: ArchivePart, names: Sequence[str], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part."""
+    """The rows of a part, of the table `archive` or `lines`."""
+    if options.table == "lines":
+        yield from _read_as_it_is(options, part, names)
+        return
     gathered: list[ArchiveLines] = []
     for lines in chain(part.lines, in_sync(_read(archive_of(options), part.pieces))):
         gathered.append(lines)
@@ -168,6 +171,16 @@ def read_archived(
             gathered = []
     if any(one.lines for one in gathered):
         yield _rows(options, gathered, names, wanted)
+
+
+def _read_as_it_is(options: Options, part: ArchivePart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    damages: list[Damage] = []
+    archive = Archive(options.open(), damages.append)
+    for lines in chain(part.lines, in_sync(_read(archive, part.pieces))):
+        # Of objects that are being read ahead, too; all come in the end.
+        found, damages[:] = list(damages), []
+        if lines.lines or found:
+            yield columns.unread(lines, found, names)
 
 
 async def _read(archive: Archive, pieces: Iterable[Piece]) -> AsyncIterator[ArchiveLines]:

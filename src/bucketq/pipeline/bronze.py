@@ -1,0 +1,52 @@
+"""Bronze: the lines of the archive as they are, each with where it was and when it was taken in.
+
+A stream over the archive reads what is new. It writes each micro-batch to a folder of its own,
+so that one that Spark repeats after a crash replaces itself.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+
+from bucketq.pipeline.lake import Lake
+
+BRONZE, QUARANTINE = "bronze", "quarantine"
+# A day of the archive is rebuilt with every ingestion that adds to it, so there should be few.
+INGEST_BYTES = 4 * 1024**3
+
+
+def ingest(lake: Lake, source: Mapping[str, str], ending_version: int, bytes_max: int = INGEST_BYTES) -> None:
+    """Take in what the archive has, up to a version, and this lake has not."""
+    lines = lake.spark.readStream.format("bucketq").options(**source).option("table", "lines")
+    lines = lines.option("ending_version", ending_version).option("max_bytes_per_trigger", bytes_max)
+    writer = lines.load().writeStream.foreachBatch(lambda frame, number: _take_in(lake, frame, number))
+    writer = writer.option("checkpointLocation", lake.path("checkpoint")).trigger(availableNow=True)
+    writer.queryName("bucketq pipeline").start().awaitTermination()
+
+
+def ingests(lake: Lake) -> list[int]:
+    """The numbers of the ingestions that are whole."""
+    return [
+        int(name.partition("=")[2])
+        for name in lake.folders(BRONZE)
+        if name.startswith("ingest=") and lake.exists(BRONZE, name, "_SUCCESS")
+    ]
+
+
+def folder_of(number: int) -> str:
+    """The folder of an ingestion, in bronze and in the quarantine."""
+    return f"ingest={number:06}"
+
+
+def _take_in(lake: Lake, frame: DataFrame, number: int) -> None:
+    lines = frame.withColumn("ingested_at", F.lit(datetime.now(UTC))).withColumn("day", _day())
+    lines.write.partitionBy("day").mode("overwrite").parquet(lake.path(BRONZE, folder_of(number)))
+    damaged = lake.spark.read.parquet(lake.path(BRONZE, folder_of(number))).where("reason IS NOT NULL")
+    damaged.coalesce(1).write.mode("overwrite").parquet(lake.path(QUARANTINE, folder_of(number)))
+
+
+def _day() -> Column:
+    """The day on which the jobs of an object finished, as its name tells."""
+    return F.to_date(F.regexp_extract("object", r"^archive/(\d{4}-\d\d-\d\d)T", 1))

@@ -1,0 +1,217 @@
+"""Gold: what happened, by entrypoint and time, from the jobs in silver.
+
+- `activity`: enqueued, finished, failed, retried, percentiles of waiting and running, concurrency and
+  utilisation, by minute, hour and day. The entrypoint "*" stands for all of them together.
+- `errors`: how often each class of error came, with an example. `slowest`: the slowest jobs.
+- `slo`: the share of jobs within the targets. `trends`: against a week before, and what is unusual.
+
+The days that silver has changed are made again as a whole, and so are earlier days on which jobs
+were enqueued, or ran, that are finished only now.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from bucketq.pipeline.bronze import BRONZE, folder_of, ingests
+from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.silver import SILVER, days_of
+from bucketq.pipeline.targets import Targets
+
+GOLD = "gold"
+ALL = "*"
+WINDOWS = {"minute": 60, "hour": 3600, "day": 86400}
+SLOWEST = 10
+# An unusual day is so many standard deviations off the mean of the four weeks before it.
+_UNUSUAL = 3
+_BEFORE_DAYS = 28
+_BEFORE_DAYS_MIN = 7
+
+
+def aggregate(lake: Lake, targets: Targets) -> list[str]:
+    """Make the days anew that silver or other targets have changed; return them."""
+    refined, done = lake.note(SILVER).get("ingest", -1), lake.note(GOLD)
+    wanted = repr((targets.default, sorted(targets.of.items())))
+    if done.get("ingest", -1) == refined and done.get("targets", wanted) == wanted:
+        return []
+    changed = _changed_days(lake, done.get("ingest", -1), refined)
+    if changed:
+        _aggregate_days(lake, changed)
+    _write_slo(lake, targets, days_of(lake, SILVER) if done.get("targets") != wanted else changed)
+    lake.write_note(GOLD, {"ingest": refined, "targets": wanted})
+    return changed
+
+
+def _changed_days(lake: Lake, after: int, until: int) -> list[str]:
+    numbers = [number for number in ingests(lake) if after < number <= until]
+    return sorted({day for number in numbers for day in days_of(lake, BRONZE, folder_of(number))})
+
+
+def _aggregate_days(lake: Lake, changed: list[str]) -> None:
+    jobs = lake.read(SILVER)
+    finished = jobs.where(F.col("day").isin(changed))
+    touched = _touched(finished)
+    since = jobs.where(F.col("day") >= F.lit(touched[0]).cast("date"))
+    for window in WINDOWS:
+        _remove_days(lake, touched, "activity", f"window={window}")
+    _append(lake, "activity", _activity(since, touched), "window", "day")
+    _replace(lake, "errors", _errors(finished), changed)
+    _replace(lake, "slowest", _slowest(finished), changed)
+    trends = _trends(lake.read(GOLD, "activity").where("window = 'day'"))
+    trends.coalesce(1).write.mode("overwrite").parquet(lake.path(GOLD, "trends"))
+
+
+def _touched(finished: DataFrame) -> list[str]:
+    """The days on which these jobs were enqueued, waited, ran or finished."""
+    first = F.least(F.to_date("created_at"), "day")
+    days = finished.select(F.explode(F.sequence(first, "day")).alias("day")).distinct()
+    return sorted(str(row.day) for row in days.collect())
+
+
+def _activity(jobs: DataFrame, days: list[str]) -> DataFrame:
+    enqueued = jobs.select("entrypoint", F.col("created_at").alias("at"), F.lit(1).alias("enqueued"))
+    finished = jobs.select(
+        "entrypoint",
+        F.col("finished_at").alias("at"),
+        F.lit(1).alias("finished"),
+        F.expr("int(status = 'dead')").alias("failed"),
+        F.expr("int(attempts_total > 1)").alias("retried"),
+        "wait_s",
+        "run_s",
+    )
+    events = enqueued.unionByName(finished, allowMissingColumns=True)
+    events = events.unionByName(_busy(jobs), allowMissingColumns=True).where(F.to_date("at").isin(days))
+    windows = F.array(
+        *(F.struct(F.lit(name).alias("window"), F.date_trunc(name, "at").alias("start")) for name in WINDOWS)
+    )
+    events = events.withColumn("in", F.explode(windows)).select("*", "in.window", "in.start")
+    events = events.withColumn("entrypoint", F.explode(F.array("entrypoint", F.lit(ALL))))
+    seconds = F.element_at(F.create_map(*_literals(WINDOWS)), F.col("window"))
+    counted = events.groupBy("window", "start", "entrypoint").agg(
+        *(
+            F.coalesce(F.sum(name), F.lit(0)).alias(name)
+            for name in ("enqueued", "finished", "failed", "retried")
+        ),
+        _percentiles("wait_s"),
+        _percentiles("run_s"),
+        F.coalesce(F.sum("busy_s"), F.lit(0.0)).alias("busy_s"),
+        F.size(F.collect_set("worker")).alias("workers"),
+    )
+    return counted.select(
+        "window",
+        "start",
+        "entrypoint",
+        *("enqueued", "finished", "failed", "retried"),
+        *_named("wait_s"),
+        *_named("run_s"),
+        (F.col("busy_s") / seconds).alias("concurrency"),
+        "workers",
+        F.when(F.col("workers") > 0, F.col("busy_s") / (F.col("workers") * seconds)).alias("utilisation"),
+        F.to_date("start").alias("day"),
+    )
+
+
+def _busy(jobs: DataFrame) -> DataFrame:
+    """The seconds for which each attempt kept its worker busy, minute by minute."""
+    attempts = jobs.select("entrypoint", F.explode("attempts").alias("a")).select("entrypoint", "a.*")
+    minutes = "sequence(date_trunc('minute', claimed_at), date_trunc('minute', ended_at), interval 1 minute)"
+    each = attempts.where("ended_at >= claimed_at").withColumn("at", F.explode(F.expr(minutes)))
+    begin, end = "greatest(claimed_at, at)", "least(ended_at, at + interval 1 minute)"
+    busy_s = F.expr(f"(unix_micros({end}) - unix_micros({begin})) / 1e6")
+    return each.select("entrypoint", "at", "worker", busy_s.alias("busy_s"))
+
+
+def _percentiles(name: str) -> Column:
+    return F.percentile_approx(name, [0.5, 0.95, 0.99], 10_000).alias(name)
+
+
+def _named(name: str) -> list[Column]:
+    stem = name.removesuffix("_s")
+    return [F.col(name)[place].alias(f"{stem}_p{level}_s") for place, level in enumerate((50, 95, 99))]
+
+
+def _literals(values: dict[str, int]) -> list[Column]:
+    return [F.lit(part) for pair in values.items() for part in pair]
+
+
+def _errors(jobs: DataFrame) -> DataFrame:
+    """Failed attempts by the class of their error: what stands before its first colon."""
+    attempts = jobs.select("day", "id", "entrypoint", F.explode("attempts").alias("a"))
+    failed = attempts.select("day", "id", "entrypoint", "a.*").where("outcome != 'completed'")
+    of_class = F.regexp_extract(F.coalesce("error", F.lit("")), r"^([A-Za-z_][\w.]*)\s*(?::|$)", 1)
+    failed = failed.withColumn("class", F.when(of_class == "", "other").otherwise(of_class))
+    return failed.groupBy("day", "entrypoint", "class").agg(
+        F.count("*").alias("attempts"),
+        F.max_by("error", "ended_at").alias("example"),
+        F.max_by("id", "ended_at").alias("example_id"),
+        F.max("ended_at").alias("last_at"),
+    )
+
+
+def _slowest(jobs: DataFrame) -> DataFrame:
+    slowest_first = Window.partitionBy("day", "entrypoint").orderBy(F.desc("total_s"), "id")
+    placed = jobs.withColumn("place", F.row_number().over(slowest_first)).where(F.col("place") <= SLOWEST)
+    return placed.select(
+        "day", "entrypoint", "place", "id", "status", "wait_s", "run_s", "total_s", "attempts_total"
+    )
+
+
+def _write_slo(lake: Lake, targets: Targets, days: list[str]) -> None:
+    if not days:
+        return
+    rows = [(name, one.wait_s, one.run_s, one.success) for name, one in targets.of.items()]
+    own = lake.spark.createDataFrame(rows, "entrypoint string, wait double, run double, share double")
+    default = targets.default
+    jobs = lake.read(SILVER).where(F.col("day").isin(days)).join(F.broadcast(own), "entrypoint", "left")
+    jobs = jobs.withColumn("wait_target_s", F.coalesce("wait", F.lit(default.wait_s)))
+    jobs = jobs.withColumn("run_target_s", F.coalesce("run", F.lit(default.run_s)))
+    within = "status = 'completed' AND wait_s <= wait_target_s AND run_s <= run_target_s"
+    counted = jobs.groupBy("day", "entrypoint").agg(
+        F.count("*").alias("jobs"),
+        F.avg(F.expr(f"int({within})")).alias("attained"),
+        F.avg(F.expr("int(wait_s <= wait_target_s)")).alias("within_wait"),
+        F.avg(F.expr("int(run_s <= run_target_s)")).alias("within_run"),
+        F.avg(F.expr("int(status = 'completed')")).alias("completed"),
+        F.max("wait_target_s").alias("wait_target_s"),
+        F.max("run_target_s").alias("run_target_s"),
+        F.max(F.coalesce("share", F.lit(default.success))).alias("wanted"),
+    )
+    _replace(lake, "slo", counted.withColumn("is_met", F.expr("attained >= wanted")), days)
+
+
+def _trends(days: DataFrame) -> DataFrame:
+    """Each day against the same one a week before, and against the four weeks before."""
+    days = days.withColumn("number", F.unix_date("day"))
+    days = days.withColumn("failed_share", F.expr("failed / nullif(finished, 0)"))
+    line = Window.partitionBy("entrypoint").orderBy("number")
+    week_before, before = line.rangeBetween(-7, -7), line.rangeBetween(-_BEFORE_DAYS, -1)
+    flags = []
+    for name in ("finished", "failed_share", "run_p95_s"):
+        mean, spread = F.avg(name).over(before), F.stddev_pop(name).over(before)
+        is_off = F.abs(F.col(name) - mean) > _UNUSUAL * spread
+        is_known = (F.count(name).over(before) >= _BEFORE_DAYS_MIN) & (spread > 0)
+        flags.append(F.when(is_known & is_off, F.lit(name)))
+    last_week = F.max("finished").over(week_before)
+    return days.select(
+        "day",
+        "entrypoint",
+        "finished",
+        "failed_share",
+        "run_p95_s",
+        last_week.alias("finished_week_before"),
+        ((F.col("finished") - last_week) / F.nullif(last_week, F.lit(0))).alias("week_over_week"),
+        F.array_compact(F.array(*flags)).alias("unusual"),
+    )
+
+
+def _replace(lake: Lake, table: str, frame: DataFrame, days: list[str]) -> None:
+    _remove_days(lake, days, table)
+    _append(lake, table, frame, "day")
+
+
+def _remove_days(lake: Lake, days: list[str], *parts: str) -> None:
+    for day in days:
+        lake.remove(GOLD, *parts, f"day={day}")
+
+
+def _append(lake: Lake, table: str, frame: DataFrame, *partitions: str) -> None:
+    frame.write.partitionBy(*partitions).mode("append").parquet(lake.path(GOLD, table))

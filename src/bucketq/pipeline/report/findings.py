@@ -1,0 +1,98 @@
+"""Findings: the figures of a report, small, taken from gold."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from bucketq.errors import ConfigurationError
+from bucketq.pipeline.gold import ALL, GOLD
+from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.quality import Check, last_checks
+
+# Of more entrypoints the busiest are shown.
+SHOWN = 12
+
+
+@dataclass
+class Findings:
+    """What the report says."""
+
+    url: str
+    since: datetime
+    until: datetime
+    hours: list[Row]
+    days: list[Row]
+    total: Row
+    talkers: list[Row]
+    errors: list[Row]
+    slowest: list[Row]
+    slo: list[Row]
+    unusual: list[Row]
+    checks: list[Check]
+
+
+def find(lake: Lake, days: int) -> Findings:
+    """The figures of the last days that a lake knows. Raises ConfigurationError if there are none."""
+    if not lake.has_days(GOLD, "activity", "window=day"):
+        raise ConfigurationError(f"there is nothing to report in {lake.root}: run the pipeline first")
+    activity = lake.read(GOLD, "activity")
+    until = _utc(activity.where("window = 'hour' AND finished > 0").agg(F.max("start")).collect()[0][0])
+    since = until - timedelta(days=days) + timedelta(hours=1)
+    first_day = since.date()
+
+    def recent(table: str) -> Any:
+        return lake.read(GOLD, table).where(F.col("day") >= F.lit(first_day))
+
+    def rows(table: str, *order: Any, limit: int = 1000) -> list[Row]:
+        found: list[Row] = recent(table).orderBy(*order).limit(limit).collect()
+        return found
+
+    by_day = recent("activity").where("window = 'day'")
+    sums = [F.sum(name).alias(name) for name in ("enqueued", "finished", "failed", "retried")]
+    busy = F.sum(F.col("concurrency") * 86400).alias("busy_s")
+    talkers = by_day.where(F.col("entrypoint") != ALL).groupBy("entrypoint").agg(*sums, busy)
+    of_all = F.col("entrypoint") == ALL
+    hours = recent("activity").where(of_all & (F.col("window") == "hour") & (F.col("start") >= F.lit(since)))
+    has_errors = lake.has_days(GOLD, "errors")
+    errors = (
+        recent("errors")
+        .groupBy("entrypoint", "class")
+        .agg(
+            F.sum("attempts").alias("attempts"),
+            F.max_by("example", "last_at").alias("example"),
+            F.max_by("example_id", "last_at").alias("example_id"),
+            F.max("last_at").alias("last_at"),
+        )
+        if has_errors
+        else None
+    )
+    return Findings(
+        url=str(lake.note("source").get("url", "")),
+        since=since,
+        until=until + timedelta(hours=1),
+        hours=[_with_utc(row, "start") for row in hours.orderBy("start").collect()],
+        days=by_day.where(of_all).orderBy("day").collect(),
+        total=by_day.where(of_all).agg(*sums, busy).collect()[0],
+        talkers=talkers.orderBy(F.desc("finished")).limit(SHOWN).collect(),
+        errors=[_with_utc(row, "last_at") for row in _most(errors)] if errors is not None else [],
+        slowest=rows("slowest", F.desc("total_s"), limit=SHOWN),
+        slo=rows("slo", F.desc("day"), "entrypoint", limit=10 * SHOWN),
+        unusual=[row for row in rows("trends", F.desc("day"), "entrypoint") if row.unusual],
+        checks=last_checks(lake),
+    )
+
+
+def _most(errors: DataFrame) -> list[Row]:
+    return errors.orderBy(F.desc("attempts")).limit(SHOWN).collect()
+
+
+def _utc(moment: datetime) -> datetime:
+    # Spark hands moments over in the time of this machine, without saying so.
+    return moment.astimezone(UTC)
+
+
+def _with_utc(row: Row, name: str) -> Row:
+    return Row(**{**row.asDict(), name: _utc(row[name])})

@@ -1,0 +1,227 @@
+"""The page: findings as one HTML file, with its style and its plots inside."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from pyspark.sql import Row
+
+from bucketq.pipeline.quality import Check
+from bucketq.pipeline.report.findings import Findings
+from bucketq.pipeline.report.plots import COLOURS, Bar, Line, bars, count, heat_map, lines, seconds
+
+_STYLE = files(__package__).joinpath("style.css").read_text()
+_NONE = "-"
+
+
+def page(found: Findings, refresh_s: int | None = None) -> str:
+    """The report as HTML; with `refresh_s` an open page looks for a newer one."""
+    refresh = f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else ""
+    body = [
+        f"<h1>What the queue did</h1><p class='soft'><code>{escape(found.url)}</code></p>",
+        f"<p>{found.since:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M} UTC."
+        f" <span class='soft'>Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</span></p>",
+        _summary(found),
+        _tiles(found),
+        *_over_time(found),
+        _by_hour(found),
+        bars(
+            "Jobs by entrypoint",
+            [Bar(row.entrypoint, row.finished, f"{seconds(row.busy_s)} of work") for row in found.talkers],
+        ),
+        *_failures(found),
+        *_targets(found),
+        *_unusual(found),
+        *_slowest(found),
+        *_quality(found.checks),
+    ]
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width,initial-scale=1'>"
+        f"{refresh}<title>bucketq report</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(body)}</body></html>\n"
+    )
+
+
+def _summary(found: Findings) -> str:
+    total = found.total
+    said = [f"{total.finished:,} jobs were finished"]
+    said.append(
+        f"{total.failed:,} of them failed for good" if total.failed else "none of them failed for good"
+    )
+    if total.retried:
+        said.append(f"{total.retried:,} needed more than one attempt")
+    missed = _missed(found.slo)
+    said.append(f"targets were missed by {', '.join(missed)}" if missed else "every target was met")
+    failed = [one.name for one in found.checks if one.passed is False]
+    text = escape("; ".join(said)) + "."
+    if failed:
+        text += f" <b class='bad'>The data itself is in doubt: not {escape(', not '.join(failed))}.</b>"
+    return f"<p>{text}</p>"
+
+
+def _tiles(found: Findings) -> str:
+    total, last = found.total, found.hours
+    waits = [row.wait_p95_s for row in last if row.wait_p95_s is not None]
+    runs = [row.run_p95_s for row in last if row.run_p95_s is not None]
+    hours = max((found.until - found.since) / timedelta(hours=1), 1)
+    share = total.failed / total.finished if total.finished else 0.0
+    tiles = [
+        ("finished", f"{total.finished:,}", ""),
+        ("an hour, on average", count(total.finished / hours), ""),
+        ("failed", f"{share:.2%}", "bad" if share > 0.01 else "good"),
+        ("retried", f"{total.retried / total.finished if total.finished else 0:.2%}", ""),
+        ("wait, p95 of the worst hour", seconds(max(waits)) if waits else _NONE, ""),
+        ("run, p95 of the worst hour", seconds(max(runs)) if runs else _NONE, ""),
+        ("workers busy, on average", count(total.busy_s / (hours * 3600)), ""),
+    ]
+    cells = "".join(
+        f"<div class='tile'><b class='{mood}'>{value}</b><span>{name}</span></div>"
+        for name, value, mood in tiles
+    )
+    return f"<div class='tiles'>{cells}</div>"
+
+
+def _over_time(found: Findings) -> list[str]:
+    moments = [found.since.replace(minute=0) + timedelta(hours=n) for n in range(_hours(found))]
+    by_start = {row.start: row for row in found.hours}
+
+    def line(name: str, column: str, missing: float | None) -> Line:
+        rows = [by_start.get(moment) for moment in moments]
+        return Line(
+            name,
+            [(at, missing if row is None else row[column]) for at, row in zip(moments, rows, strict=True)],
+        )
+
+    counts = [line(name, name, 0.0) for name in ("enqueued", "finished", "failed")]
+    parts = [lines("Jobs an hour", counts)]
+    for what, title in (
+        ("wait", "Waiting, from enqueueing to the first claim"),
+        ("run", "Running, the last attempt"),
+    ):
+        levels = [line(f"p{level}", f"{what}_p{level}_s", None) for level in (50, 95, 99)]
+        parts.append(lines(title, levels, seconds))
+    parts.append(lines("Workers busy at the same time", [line("concurrency", "concurrency", 0.0)]))
+    return parts
+
+
+def _hours(found: Findings) -> int:
+    return int((found.until - found.since.replace(minute=0)) / timedelta(hours=1))
+
+
+def _by_hour(found: Findings) -> str:
+    values = {(f"{row.start:%a %b %d}", f"{row.start:%H}"): float(row.finished) for row in found.hours}
+    days = list(dict.fromkeys(f"{row.start:%a %b %d}" for row in found.hours))
+    return heat_map(
+        "Jobs finished, by day and hour (UTC)", days, [f"{hour:02}" for hour in range(24)], values
+    )
+
+
+def _failures(found: Findings) -> list[str]:
+    by_class: dict[str, int] = defaultdict(int)
+    for row in found.errors:
+        by_class[row["class"]] += row.attempts
+    drawn = [Bar(name, value) for name, value in sorted(by_class.items(), key=lambda item: -item[1])]
+    if not drawn:
+        return ["<h2>Failures</h2><p>No attempt failed.</p>"]
+    rows = [
+        (
+            row["class"],
+            row.entrypoint,
+            f"{row.attempts:,}",
+            f"{row.last_at:%m-%d %H:%M}",
+            (row.example or "")[:160],
+            row.example_id,
+        )
+        for row in found.errors
+    ]
+    heads = ("class", "entrypoint", "attempts", "last", "example", "job")
+    return [
+        "<h2>Failures</h2>",
+        bars("Failed attempts by class of error", drawn, colour=COLOURS[2]),
+        _table(heads, rows),
+    ]
+
+
+def _targets(found: Findings) -> list[str]:
+    if not found.slo:
+        return []
+    last = max(row.day for row in found.slo)
+    rows = [
+        (
+            row.entrypoint,
+            f"{row.jobs:,}",
+            f"{row.attained:.2%}",
+            f"{row.wanted:.2%}",
+            f"{row.within_wait:.1%} in {seconds(row.wait_target_s)}",
+            f"{row.within_run:.1%} in {seconds(row.run_target_s)}",
+            "met" if row.is_met else "missed",
+        )
+        for row in found.slo
+        if row.day == last
+    ]
+    heads = ("entrypoint", "jobs", "attained", "wanted", "waited", "ran", "")
+    return [f"<h2>Targets, {last}</h2>", _table(heads, rows)]
+
+
+def _missed(slo: Iterable[Row]) -> list[str]:
+    rows = list(slo)
+    last = max((row.day for row in rows), default=None)
+    return [row.entrypoint for row in rows if row.day == last and not row.is_met]
+
+
+def _unusual(found: Findings) -> list[str]:
+    names = {"finished": "jobs finished", "failed_share": "share of failures", "run_p95_s": "p95 of running"}
+    rows = [
+        (
+            str(row.day),
+            "all" if row.entrypoint == "*" else row.entrypoint,
+            ", ".join(names[name] for name in row.unusual),
+            f"{row.finished:,}",
+            _NONE if row.week_over_week is None else f"{row.week_over_week:+.0%}",
+        )
+        for row in found.unusual
+    ]
+    heads = ("day", "entrypoint", "unusual", "finished", "a week before")
+    return ["<h2>Unusual days</h2>", _table(heads, rows)] if rows else []
+
+
+def _slowest(found: Findings) -> list[str]:
+    rows = [
+        (
+            row.entrypoint,
+            row.id,
+            row.status,
+            seconds(row.total_s),
+            seconds(row.wait_s),
+            seconds(row.run_s),
+            row.attempts_total,
+        )
+        for row in found.slowest
+    ]
+    heads = ("entrypoint", "job", "ended as", "in all", "waited", "ran", "attempts")
+    return ["<h2>Slowest jobs</h2>", _table(heads, rows)] if rows else []
+
+
+def _quality(checks: Sequence[Check]) -> list[str]:
+    marks = {True: "<b class='good'>yes</b>", False: "<b class='bad'>no</b>", None: "not checked"}
+    rows = "".join(
+        f"<tr><td>{escape(one.name)}</td><td>{marks[one.passed]}</td><td>{escape(one.found)}"
+        f"{''.join(f'<br><code>{escape(example)}</code>' for example in one.examples)}</td></tr>"
+        for one in checks
+    )
+    return ["<h2>The data behind this</h2>", f"<table>{rows}</table>"] if rows else []
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    def cell(value: Any) -> str:
+        text = str(value)
+        number = text[:1].isdigit() and len(text) < 14
+        return f"<td{' class=n' if number else ''}>{escape(text)}</td>"
+
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,87 @@
+"""run: one run of the pipeline, from the archive to gold, and the checks at its end."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from bucketq.archive_name import ArchiveName
+from bucketq.errors import ConfigurationError
+from bucketq.pipeline.bronze import INGEST_BYTES, ingest
+from bucketq.pipeline.gold import aggregate
+from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.quality import Check, Counters, check
+from bucketq.pipeline.silver import refine
+from bucketq.pipeline.targets import Targets
+from bucketq.spark.options import Options
+from bucketq.spark.tables import archive_of, check_there
+
+OnStep = Callable[[str], object]
+
+
+@dataclass
+class Outcome:
+    """What a run did: the days that it made anew, what the checks found, and the seconds of each step."""
+
+    days: list[str] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no check failed."""
+        return all(one.passed is not False for one in self.checks)
+
+
+def run(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    out: str,
+    targets: Targets,
+    on_step: OnStep | None = None,
+    ingest_bytes: int = INGEST_BYTES,
+) -> Outcome:
+    """Bring a lake up to date with the archive of a queue; `source` holds the options of the source.
+
+    outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake", read_targets(None))
+    assert outcome.is_sound, outcome.checks
+    """
+    lake = Lake(spark, out)
+    _claim(lake, source["url"])
+    counters = _counters(Options(source))
+    outcome = Outcome()
+
+    def step(name: str, work: Callable[[], None]) -> None:
+        if on_step:
+            on_step(name)
+        started_s = time.perf_counter()
+        work()
+        outcome.took_s[name] = time.perf_counter() - started_s
+
+    step("bronze", lambda: ingest(lake, source, counters.version, ingest_bytes))
+    step("silver", lambda: outcome.days.extend(refine(lake)))
+    step("gold", lambda: outcome.days.extend(set(aggregate(lake, targets)) - {*outcome.days}))
+    step("quality", lambda: outcome.checks.extend(check(lake, counters)))
+    outcome.days.sort()
+    return outcome
+
+
+def _claim(lake: Lake, url: str) -> None:
+    """A lake is that of one queue."""
+    owner = lake.note("source").get("url")
+    if owner is None:
+        lake.write_note("source", {"url": url})
+    elif owner != url:
+        raise ConfigurationError(f"{lake.root} is the lake of {owner}; {url} needs another one")
+
+
+def _counters(options: Options) -> Counters:
+    """The version up to which everything is in the archive, and what queue.json counts then."""
+    state = asyncio.run(archive_of(options).state())
+    check_there(state, options)
+    sealed = [name.first for batch in state.ledger.sealed if (name := ArchiveName.parse(batch))]
+    if sealed:
+        return Counters(min(sealed) - 1, None)
+    return Counters(state.version, dict(state.ledger.archived))

@@ -1,0 +1,364 @@
+"""The pipeline: every finished job once in silver, true figures in gold, whatever happens on the way."""
+
+import json
+import math
+import re
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+
+from bucketq import ConfigurationError
+from bucketq.archive import Archive
+from bucketq.pipeline import gold, run, silver
+from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.replay import replay
+from bucketq.pipeline.report.findings import find
+from bucketq.pipeline.report.page import page
+from bucketq.pipeline.targets import Target, Targets, read_targets
+from bucketq.verify import verify
+
+NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
+TARGETS = Targets(Target(), {})
+
+
+class Pipeline:
+    """A queue with an archive, and a lake over it."""
+
+    def __init__(self, spark, queue, folder):
+        self.spark, self.queue, self.folder = spark, queue, folder
+
+    def run(self, out="lake", **options):
+        return run.run(self.spark, {"url": self.queue.url}, str(self.folder / out), TARGETS, **options)
+
+    def lake(self, out="lake"):
+        return Lake(self.spark, str(self.folder / out))
+
+    def tables(self, out="lake"):
+        """Everything in silver and gold, to be compared; but not when it was taken in."""
+        lake, found = self.lake(out), {}
+        jobs = lake.read("silver").drop("ingested_at")
+        found["silver"] = sorted(row.asDict(recursive=True).items() for row in jobs.collect())
+        for table in ("activity", "errors", "slowest", "slo", "trends"):
+            if table == "trends" or any(
+                "day=" in str(path) for path in (self.folder / out / "gold" / table).glob("**/*.parquet")
+            ):
+                rows = lake.read("gold", table)
+                rows = rows.select(*sorted(rows.columns)).collect()
+                found[table] = sorted(json.dumps(row.asDict(), default=str) for row in rows)
+        return found
+
+    def work(self, entrypoint, count, at, failing=0):
+        """Let jobs be enqueued, tried, and finished a minute later; some of them fail once, and then die."""
+
+        async def enqueue(q):
+            return list(await q.enqueue_many(entrypoint, range(count), max_attempts=2))
+
+        async def try_all(q):
+            for number, job in enumerate(await q.dequeue(entrypoint, batch_size=count, worker="w1")):
+                await (q.nack(job, f"ValueError: no {job.json()}") if number < failing else q.ack(job))
+
+        async def give_up(q):
+            for job in await q.dequeue(entrypoint, batch_size=count, worker="w2"):
+                await q.nack(job, "out of luck")
+
+        ids = self.queue.ask(enqueue, at)
+        self.queue.ask(try_all, at + timedelta(seconds=30), archive_jobs_max=10)
+        self.queue.ask(give_up, at + timedelta(seconds=90), archive_jobs_max=10)
+        # What is left over is sealed with jobs that come after it.
+        return ids
+
+    def seal(self):
+        """Let everything that is finished go to the archive."""
+
+        async def seal(q):
+            [job] = [await q.enqueue("seal")]
+            await q.dequeue("seal")
+            await q.ack(job.id)
+
+        self.queue.ask(seal, archive_jobs_max=1)
+        self.queue.ask(lambda q: q.stats())
+
+
+@pytest.fixture
+def pipeline(spark, queue, tmp_path):
+    return Pipeline(spark, queue, tmp_path)
+
+
+def test_silver_has_every_job_once_and_gold_counts_them(pipeline, queue):
+    pipeline.work("mail", 40, NOON, failing=4)
+    pipeline.work("report", 10, NOON + timedelta(hours=26))
+    pipeline.seal()
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    assert {"2026-02-15", "2026-02-16"} <= {*outcome.days}
+    jobs = {job.id: job for job in Archive(queue.storage).jobs_sync()}
+    rows = {row.id: row for row in pipeline.lake().read("silver").collect()}
+    assert rows.keys() == jobs.keys()
+    for job_id, job in jobs.items():
+        row = rows[job_id]
+        assert (row.entrypoint, row.status, row.attempts_total) == (
+            job.entrypoint,
+            job.status,
+            job.attempts_total,
+        )
+        assert row.day == job.finished_at.date()
+        assert math.isclose(row.total_s, (job.finished_at - job.created_at).total_seconds(), abs_tol=1e-6)
+        assert math.isclose(row.wait_s, (job.first_claimed_at - job.created_at).total_seconds(), abs_tol=1e-6)
+    activity = pipeline.lake().read("gold", "activity")
+    by_hour = {
+        (row.entrypoint, row.start.astimezone(UTC)): row
+        for row in activity.where("window = 'hour'").collect()
+    }
+    mail = by_hour["mail", NOON]
+    assert (mail.enqueued, mail.finished, mail.failed, mail.retried) == (40, 40, 4, 4)
+    assert (mail.wait_p50_s, mail.wait_p99_s) == (30.0, 30.0)
+    assert mail.workers == 2
+    total = by_hour["*", NOON]
+    assert (total.enqueued, total.finished) == (40, 40)
+    for (window,) in activity.select("window").distinct().collect():
+        counted = activity.where((F.col("window") == window) & (F.col("entrypoint") != "*"))
+        sums = counted.agg(F.sum("enqueued"), F.sum("finished"), F.sum("failed")).first()
+        assert tuple(sums) == (51, 51, 4), window
+    errors = {row["class"]: row for row in pipeline.lake().read("gold", "errors").collect()}
+    assert {name: row.attempts for name, row in errors.items()} == {"ValueError": 4, "other": 4}
+    assert errors["ValueError"].example.startswith("ValueError: no ")
+    slo = {(row.entrypoint, row.day): row for row in pipeline.lake().read("gold", "slo").collect()}
+    assert slo["mail", date(2026, 2, 15)].attained == 0.9
+    assert not slo["mail", date(2026, 2, 15)].is_met
+    assert slo["report", date(2026, 2, 16)].is_met
+
+
+def test_concurrency_is_the_time_that_attempts_took(pipeline, queue):
+    async def begin(q):
+        await q.enqueue_many("long", range(4))
+
+    async def claim(q):
+        claimed.extend(await q.dequeue("long", batch_size=4, worker="w"))
+
+    async def finish(q):
+        await q.ack_many(claimed)
+
+    claimed = []
+    queue.ask(begin, NOON)
+    queue.ask(claim, NOON)
+    # Four jobs of 90 minutes by one worker, over two hours and the end of a day.
+    queue.ask(finish, NOON + timedelta(minutes=90), archive_jobs_max=4)
+    pipeline.run()
+    rows = pipeline.lake().read("gold", "activity").where("entrypoint = 'long'").collect()
+    busy_s = Counter()
+    for row in rows:
+        busy_s[row.window] += row.concurrency * gold.WINDOWS[row.window]
+    assert {window: round(value, 3) for window, value in busy_s.items()} == dict.fromkeys(
+        gold.WINDOWS, 4 * 5400.0
+    )
+    hours = {row.start.astimezone(UTC): row.utilisation for row in rows if row.window == "hour"}
+    assert hours == {NOON: 4.0, NOON + timedelta(hours=1): 2.0}
+
+
+def test_a_run_with_nothing_new_changes_nothing_and_late_jobs_change_their_days_only(pipeline):
+    pipeline.work("mail", 20, NOON, failing=2)
+    pipeline.seal()
+    pipeline.run()
+    files = {path: path.stat().st_mtime_ns for path in (pipeline.folder / "lake").glob("[sg]*/**/*.parquet")}
+    assert files
+    assert pipeline.run().days == []
+    assert files == {path: path.stat().st_mtime_ns for path in files}
+    pipeline.work("mail", 10, NOON + timedelta(days=1))
+    pipeline.work("mail", 10, NOON - timedelta(hours=3))
+    pipeline.seal()
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    assert {"2026-02-15", "2026-02-16"} <= {*outcome.days}
+    pipeline.run(out="from the start")
+    assert pipeline.tables() == pipeline.tables("from the start")
+
+
+@pytest.mark.parametrize("moment", ["silver", "gold", "quality", "silver note", "gold note", "commit"])
+def test_a_run_that_is_killed_anywhere_is_simply_run_again(pipeline, monkeypatch, moment):
+    class KilledError(Exception):
+        pass
+
+    def kill_at(step):
+        if step == moment:
+            raise KilledError
+
+    def kill_before_note(lake, step, note):
+        if f"{step} note" == moment:
+            raise KilledError
+        write_note(lake, step, note)
+
+    pipeline.work("mail", 20, NOON, failing=2)
+    pipeline.seal()
+    pipeline.run()
+    pipeline.work("mail", 20, NOON + timedelta(hours=1), failing=1)
+    pipeline.work("report", 20, NOON + timedelta(days=1))
+    pipeline.seal()
+    write_note = Lake.write_note
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "write_note", kill_before_note)
+        if moment == "commit":
+            pipeline.run()
+            # As if the driver had died when bronze was written, before Spark noted that.
+            for name in ("1", ".1.crc"):
+                (pipeline.folder / "lake" / "checkpoint" / "commits" / name).unlink()
+        else:
+            with pytest.raises(KilledError):
+                pipeline.run(on_step=kill_at)
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    pipeline.run(out="from the start")
+    assert pipeline.tables() == pipeline.tables("from the start")
+
+
+def test_what_cannot_be_read_is_in_quarantine_with_reason_and_place(pipeline, queue):
+    queue.finish("mail", range(30), batch=10, at=NOON)
+    first, second, third = (queue.path.parent / "queue" / name for name in queue.objects("archive"))
+    lines = first.read_text().split("\n")
+    lines[4] = '{"v":1,"id":7},'
+    first.write_text("\n".join(lines))
+    second.write_text("no archive")
+    outcome = pipeline.run()
+    found = {one.name: one for one in outcome.checks}
+    assert not found["nothing in quarantine"].passed
+    assert not found["as many jobs as queue.json counts"].passed, "the jobs of an object are lost"
+    assert found["as many jobs as queue.json counts"].examples == [
+        "2026-02-15: 20 jobs, and queue.json counts 30"
+    ]
+    quarantined = {(row.object, row.line): row for row in pipeline.lake().read("quarantine").collect()}
+    names = [f"archive/2026-02-15T12/{path.name}" for path in (first, second, third)]
+    assert quarantined.keys() == {(names[0], 5), (names[1], 1)}
+    assert quarantined[names[0], 5].text == '{"v":1,"id":7}'
+    assert "no archived job" in quarantined[names[0], 5].reason
+    assert quarantined[names[1], 1].reason == "it is no JSON array"
+    assert pipeline.lake().read("silver").count() == 19
+
+
+def test_checks_find_doubles_and_times_that_run_backwards(pipeline, queue):
+    ids = queue.finish("mail", range(4), batch=2, at=NOON)
+    queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=1))
+    *_, last = queue.objects("archive")
+    path = queue.path.parent / "queue" / last
+    doubled, wrong = json.loads(path.read_text())
+    doubled["id"] = ids[0]
+    wrong["created_at"] = "2026-12-31T00:00:00Z"
+    path.write_text(
+        "[\n" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in (doubled, wrong)) + "\n]\n"
+    )
+    outcome = pipeline.run()
+    found = {one.name: one for one in outcome.checks}
+    assert not outcome.is_sound
+    assert found["every job once"].examples == [ids[0]]
+    assert found["no negative times"].examples == [wrong["id"]]
+    assert found["as many jobs as queue.json counts"].passed
+
+
+def test_a_job_that_bronze_has_twice_is_once_in_silver_the_last_one_wins(pipeline, queue):
+    ids = queue.finish("mail", range(4), batch=2, at=NOON)
+    first, second = (queue.path.parent / "queue" / name for name in queue.objects("archive"))
+    again = json.loads(first.read_text())[0] | {"worker": "the last one"}
+    text = second.read_text().replace("\n]", ",\n" + json.dumps(again, separators=(",", ":")) + "\n]")
+    second.write_text(text)
+    pipeline.run()
+    rows = {row.id: row for row in pipeline.lake().read("silver").collect()}
+    assert rows.keys() == {*ids}
+    assert rows[ids[0]].worker == "the last one"
+    assert pipeline.lake().read("bronze").count() == 5
+
+
+def test_fields_that_a_newer_bucketq_adds_are_kept(pipeline, queue):
+    queue.finish("mail", range(4), batch=2, at=NOON)
+    pipeline.run()
+    # A lake from before there was such a column.
+    old = pipeline.lake().read("silver").drop("extra").collect()
+    frame = pipeline.spark.createDataFrame(old, pipeline.lake().read("silver").drop("extra").schema)
+    frame.write.partitionBy("day").mode("overwrite").parquet(str(pipeline.folder / "lake" / "silver"))
+    queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=1))
+    path = queue.path.parent / "queue" / queue.objects("archive")[-1]
+    path.write_text(path.read_text().replace('"json":', '"tags":["a",{"b":1}],"json":', 1))
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    extras = [row.extra for row in pipeline.lake().read("silver").collect()]
+    assert sorted(extras, key=str) == [None] * 5 + ['{"tags":["a",{"b":1}]}'] or extras.count(None) == 5
+    assert json.loads(next(filter(None, extras))) == {"tags": ["a", {"b": 1}]}
+
+
+def test_a_lake_is_that_of_one_queue_and_there_must_be_one(pipeline, queue, tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no queue at"):
+        pipeline.run()
+    queue.finish("mail", range(2), batch=2)
+    pipeline.run()
+    with pytest.raises(ConfigurationError, match="is the lake of"):
+        run.run(pipeline.spark, {"url": f"file://{tmp_path}/other.json"}, str(tmp_path / "lake"), TARGETS)
+
+
+def test_targets_are_read_and_new_ones_count(pipeline, queue, tmp_path):
+    file = tmp_path / "slo.toml"
+    file.write_text("[default]\nwait_s = 60\n[entrypoint.mail]\nsuccess = 0.5\n")
+    targets = read_targets(file)
+    assert targets == Targets(Target(), {"mail": Target(success=0.5)})
+    for wrong in ("default = 3", "[default]\ncolour = 1", "[entrypoint.mail]\nwait_s = 'soon'", "["):
+        file.write_text(wrong)
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            read_targets(file)
+    pipeline.work("mail", 10, NOON, failing=2)
+    pipeline.seal()
+    pipeline.run()
+    run.run(pipeline.spark, {"url": queue.url}, str(tmp_path / "lake"), targets)
+    [mail] = pipeline.lake().read("gold", "slo").where("entrypoint = 'mail'").collect()
+    assert (mail.attained, mail.wanted, mail.is_met) == (0.8, 0.5, True)
+
+
+def test_unusual_days_and_weeks_are_marked(pipeline, queue):
+    for day in range(15):
+        count = 400 if day == 13 else 20 + day % 3
+        queue.finish("mail", range(count), batch=count, at=NOON + timedelta(days=day))
+    pipeline.run()
+    trends = {
+        row.day.day: row
+        for row in pipeline.lake().read("gold", "trends").where("entrypoint = 'mail'").collect()
+    }
+    assert [day for day, row in sorted(trends.items()) if row.unusual] == [28]
+    assert trends[28].unusual == ["finished"]
+    assert trends[28].week_over_week == pytest.approx((400 - 20) / 20)
+    assert trends[20].week_over_week is None
+
+
+def test_the_report_is_one_file_that_tells_what_happened(pipeline):
+    pipeline.work("send <mail>", 40, NOON, failing=4)
+    pipeline.seal()
+    pipeline.run()
+    text = page(find(pipeline.lake(), days=7000), refresh_s=5)
+    assert not re.search(r"""(src|href)\s*=|@import|url\(""", text), "nothing is loaded from elsewhere"
+    assert text.count("<svg") >= 6
+    assert "41 jobs were finished; 4 of them failed for good; 4 needed more than one attempt" in text
+    assert "send &lt;mail&gt;" in text
+    assert "<mail>" not in text
+    assert "ValueError" in text
+    assert 'content="5"' in text
+    with pytest.raises(ConfigurationError, match="run the pipeline first"):
+        find(pipeline.lake("nowhere"), days=7)
+
+
+def test_chosen_jobs_are_replayed_once(pipeline, queue):
+    pipeline.work("mail", 30, NOON, failing=3)
+    pipeline.seal()
+    pipeline.run()
+    target = {"url": queue.url}
+    for _ in range(2):
+        assert replay(pipeline.lake(), "status = 'dead'", target) == 3
+    assert replay(pipeline.lake(), "entrypoint = 'nobody'", target) == 0
+    assert replay(pipeline.lake(), "status = 'dead'", target, name="once more") == 3
+    jobs = queue.drain()
+    assert Counter(job.json() for job in jobs) == {0: 2, 1: 2, 2: 2}
+    assert queue.ask(lambda q: verify(queue.storage)).problems == []
+    for wrong in ("colour = 'red'", "status ="):
+        with pytest.raises(ConfigurationError, match="cannot be asked of silver"):
+            replay(pipeline.lake(), wrong, target)
+
+
+def test_days_are_found_by_their_folders(pipeline, queue):
+    queue.finish("mail", range(2), batch=2, at=NOON)
+    pipeline.run()
+    assert silver.days_of(pipeline.lake(), "silver") == ["2026-02-15"]
