@@ -150,7 +150,7 @@ class Archive:
 
     async def state(self) -> QueueState:
         """The queue as queue.json has it now, without its backlog."""
-        content, etag = await self._storage.read()
+        content, etag = await self._objects.insist(self._storage.read)
         return QueueState() if etag is None else decode(content, describe(self._storage))
 
     async def plan(self, wanted: "Wanted") -> tuple[list[Piece], QueueState]:
@@ -188,7 +188,7 @@ class Archive:
             return ArchiveLines.of(str(name), [])
         lines = ArchiveLines.of(str(name), self._split(name, content))
         if name.first < name.last and not piece.is_whole:
-            return lines.where(lambda line: piece.has(batch_of(line) or name.first))
+            return lines.where(lambda line: piece.has(batch_of(line) or name.last))
         return lines
 
     async def _listed(self, ledger: Ledger, wanted: "Wanted") -> dict[ArchiveName, int]:

@@ -46,10 +46,6 @@ class ArchiveName(NamedTuple):
         hour, first, last = found.groups()
         return cls(hour, int(first), int(last or first))
 
-    def overlaps(self, other: "ArchiveName") -> bool:
-        """Whether both hold some batches."""
-        return self.hour == other.hour and self.first <= other.last and other.first <= self.last
-
     def covers(self, other: "ArchiveName") -> bool:
         """Whether all that the other holds is in this one."""
         return self.hour == other.hour and self.first <= other.first and other.last <= self.last

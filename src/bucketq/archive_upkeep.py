@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, day_of, hour_ended, needed
-from bucketq.archived_job import with_batch
+from bucketq.archived_job import batch_of, with_batch
 from bucketq.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.ledger import batch_content
 from bucketq.operation import Submit
@@ -134,4 +134,4 @@ async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, bytes]]) ->
 
 
 def _stamped(name: ArchiveName, line: bytes) -> bytes:
-    return with_batch(line, name.first) if name.first == name.last else line
+    return line if batch_of(line) is not None else with_batch(line, name.last)

@@ -29,7 +29,7 @@ from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
-from bucketq.loads import Loads
+from bucketq.loads import LoadMark, Loads
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.state import Mark, QueueState
@@ -59,7 +59,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leader: Leader | None = None
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
-    loads: dict[str, Count] = {}
+    loads: dict[str, LoadMark] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0

@@ -1,34 +1,54 @@
-"""Loads: which bulk loads have landed, so that one that is repeated adds nothing twice.
+"""Loads: which named bulk loads have landed, so that one that is repeated adds nothing twice.
 
 Whoever loads names the load and numbers its parts, as a stream numbers its micro-batches. The
 mark here was made by the very commit that took the jobs in.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+from bucketq.errors import ConfigurationError
 
 # More than run at the same time. One that has been silent for longer than the others may be
 # forgotten, and would then be taken for a new one.
 LOADS_MAX = 1000
 
 
+class LoadMark(NamedTuple):
+    """The last part of a load that has landed, and which stream, if any, it was of."""
+
+    number: int
+    query: str = ""
+
+
 class Loads:
-    """The number of the last part of each load, the one that was used longest ago first."""
+    """The marks of loads, the one that was used longest ago first. A value: a change makes a new one."""
 
-    def __init__(self, marks: Mapping[str, int] | None = None) -> None:
-        self._marks = dict(marks or {})
+    def __init__(self, marks: Mapping[str, LoadMark] | None = None) -> None:
+        self.marks: Mapping[str, LoadMark] = marks or {}
 
-    @property
-    def marks(self) -> Mapping[str, int]:
-        """All marks, to be looked at."""
-        return self._marks
+    def has(self, name: str, mark: LoadMark) -> bool:
+        """Whether this part of a load has landed.
 
-    def has(self, name: str, number: int) -> bool:
-        """Whether this part of a load has landed."""
-        return self._marks.get(name, -1) >= number
+        Raises ConfigurationError if that cannot be told: only the last part is ever repeated, and
+        a stream that has lost its checkpoint counts from 0 again, with other rows.
+        """
+        last = self.marks.get(name)
+        if last is None or mark.number > last.number:
+            return False
+        if mark == last:
+            return True
+        raise ConfigurationError(
+            f"the load {name!r} has come to number {last.number} already, and this is number {mark.number}"
+            f"{' of another query: was its checkpoint lost?' if mark.query != last.query else '.'}"
+            " Which of its rows were enqueued cannot be told. Nothing was added; to add all of them, use"
+            " another load_id."
+        )
 
-    def remember(self, name: str, number: int) -> None:
-        """Note that a part of a load lands now."""
-        self._marks.pop(name, None)
-        self._marks[name] = number
-        if len(self._marks) > LOADS_MAX:
-            del self._marks[next(iter(self._marks))]
+    def remembered(self, name: str, mark: LoadMark) -> "Loads":
+        """These marks, and that a part of a load lands now."""
+        marks = {other: kept for other, kept in self.marks.items() if other != name}
+        marks[name] = mark
+        if len(marks) > LOADS_MAX:
+            del marks[next(iter(marks))]
+        return Loads(marks)

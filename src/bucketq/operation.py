@@ -22,6 +22,7 @@ from bucketq.errors import (
     SessionForgottenError,
 )
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark
@@ -73,14 +74,14 @@ class Load(msgspec.Struct, frozen=True, gc=False):
     """Add a part of a named bulk load, unless it has landed before; tell whether it was added."""
 
     name: str
-    number: int
+    mark: LoadMark
     part: Enqueue | EnqueueSegments
 
     def __call__(self, state: QueueState) -> bool:
-        if state.loads.has(self.name, self.number):
+        if state.loads.has(self.name, self.mark):
             return False
         self.part(state)
-        state.load(self.name, self.number)
+        state.load(self.name, self.mark)
         return True
 
 

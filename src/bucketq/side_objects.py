@@ -5,7 +5,8 @@ there already has landed before.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from bucketq.clock import Clock
 from bucketq.errors import ObjectExistsError, PayloadError, UnusableStorageError
@@ -17,6 +18,8 @@ from bucketq.retry import EXPONENTIAL
 from bucketq.segment import Segment, SegmentLines, SegmentWriter
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
+
+T = TypeVar("T")
 
 # After so many jobs the others on the event loop have their turn.
 _JOBS_AT_A_STRETCH = 50
@@ -58,10 +61,15 @@ class SideObjects:
     async def create(self, name: str, content: bytes) -> bool:
         """Store an object. False if there is one of that name: this very one, if no other can have it."""
         try:
-            await self._patience().insist(lambda: self._objects.create(name, content))
+            await self.insist(lambda: self._objects.create(name, content))
         except ObjectExistsError:
             return False
         return True
+
+    async def insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Ask the storage something, patiently."""
+        patience = Patience(self._settings.retry_for_s, EXPONENTIAL, self._clock, self._mint)
+        return await patience.insist(attempt)
 
     async def create_payload(self, content: bytes, version: int) -> str:
         """Store a payload and return its name."""
@@ -71,7 +79,7 @@ class SideObjects:
 
     async def read(self, name: str) -> bytes:
         """Return an object's content. Raises ObjectNotFoundError."""
-        return await self._patience().insist(lambda: self._objects.read(name))
+        return await self.insist(lambda: self._objects.read(name))
 
     async def read_payload(self, name: str, size: int) -> bytes:
         """Return a payload. Raises ObjectNotFoundError, or PayloadError if it was cut short."""
@@ -99,7 +107,7 @@ class SideObjects:
         async def names() -> list[ObjectInfo]:
             return [info async for info in self._objects.list(prefix)]
 
-        return await self._patience().insist(names)
+        return await self.insist(names)
 
     async def delete(self, names: Iterable[str]) -> None:
         """Remove objects, one try each. Raises the first failure when all were tried."""
@@ -119,9 +127,6 @@ class SideObjects:
         segment, content = writer.finish(segment_name(version, self._mint.token()))
         await self.create(segment.name, content)
         return segment
-
-    def _patience(self) -> Patience:
-        return Patience(self._settings.retry_for_s, EXPONENTIAL, self._clock, self._mint)
 
 
 def unreachable(what_is: str) -> UnusableStorageError:

@@ -36,7 +36,7 @@ from bucketq.errors import (
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
 from bucketq.ledger import Ledger
-from bucketq.loads import Loads
+from bucketq.loads import LoadMark, Loads
 from bucketq.object_name import version_of
 from bucketq.segment import Segment, key_of
 from bucketq.sessions import SessionMark, Sessions
@@ -234,9 +234,9 @@ class QueueState:
         self.backlog = self.backlog.replaced((), moved)
         self.changes += 1
 
-    def load(self, name: str, number: int) -> None:
+    def load(self, name: str, mark: LoadMark) -> None:
         """Note that a part of a bulk load is being enqueued."""
-        self.loads.remember(name, number)
+        self.loads = self.loads.remembered(name, mark)
         self.changes += 1
 
     def dequeue(
@@ -436,7 +436,7 @@ class QueueState:
         """Run a part of an operation; if it raises, the state is as it was before that part."""
         save_point = self._table.save_point()
         sequence, changes, size = self.sequence, self.changes, self.size
-        backlog, dropped = self.backlog, len(self.dropped)
+        backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished = len(self.ledger.finished)
         totals = self.enqueued_total, self.completed_total, self.dead_total
         try:
@@ -444,7 +444,7 @@ class QueueState:
         except BaseException:
             self._table.roll_back(save_point)
             self.sequence, self.changes, self.size = sequence, changes, size
-            self.backlog = backlog
+            self.backlog, self.loads = backlog, loads
             self.ledger.cut(finished)
             del self.dropped[dropped:]
             self.enqueued_total, self.completed_total, self.dead_total = totals

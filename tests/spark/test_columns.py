@@ -11,7 +11,7 @@ from bucketq.archive import Wanted
 from bucketq.archived_job import FinishedStatus, decode_archived, encode_archived, with_batch
 from bucketq.job import STALE, Attempt, Job, Outcome
 from bucketq.jobline import is_json_line
-from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, live
+from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, extra_fields, live
 
 NOW = datetime(2026, 2, 15, 10, tzinfo=UTC)
 
@@ -149,6 +149,11 @@ GOOD = line_of(Job(id="a", entrypoint="mail", attempts=1, created_at=NOW))
         GOOD.replace(b'"id":"a",', b""),
         GOOD.replace(b'"id":"a"', b'"id":7'),
         GOOD.replace(b'"v":1', b'"v":2'),
+        GOOD.replace(b'"v":1', b'"v":1,"status":"done"'),
+        GOOD.replace(b'"id":"a"', b'"id":"\xff"'),
+        GOOD[:-1] + b',"payload":"!!!!"}',
+        GOOD[:-1] + b',"payload":"abc"}',
+        GOOD[:-1] + b',"json":{"a":}}',
         GOOD.replace(b'"created_at":"2026', b'"created_at":"soon 2026'),
     ],
 )
@@ -156,3 +161,10 @@ def test_what_is_no_archived_job_is_refused(bad):
     assert archived([GOOD, GOOD], ["id"], Wanted()).num_rows == 2
     with pytest.raises(UnreadableLinesError):
         archived([GOOD, bad, GOOD], ["id"], Wanted())
+
+
+def test_parts_of_a_line_may_stand_anywhere():
+    moved = GOOD[:-1] + b',"json":{"a":1},"status":"dead","result":null,"error":"no","x":[{"json":1}]}'
+    [row] = archived([moved], ["status", "error", "payload_json", "result"], Wanted()).to_pylist()
+    assert row == {"status": "dead", "error": "no", "payload_json": '{"a":1}', "result": None}
+    assert extra_fields([GOOD, moved]).to_pylist() == [None, '{"x":[{"json":1}]}']

@@ -2,15 +2,27 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketq import BrokerQueue, ConfigurationError, DirectQueue, InMemoryStorage, Settings
+from bucketq import (
+    BrokerQueue,
+    ClaimLostError,
+    ConfigurationError,
+    DirectQueue,
+    InMemoryStorage,
+    Settings,
+    StorageError,
+)
+from bucketq.job import Claim
 from bucketq.jobline import decode_job, encode_job, is_json_line
-from bucketq.loads import LOADS_MAX, Loads
+from bucketq.loads import LOADS_MAX, LoadMark, Loads
+from bucketq.operation import Ack, Enqueue, Load, Transact
 from bucketq.spark import loading
 from bucketq.spark.loading import Defaults, TaskLoad, discard, land
 from bucketq.spark.pile import payload_fields
@@ -46,7 +58,7 @@ async def segments_of(storage):
 async def test_a_few_rows_become_jobs_without_any_object():
     storage = InMemoryStorage()
     task = await loaded(storage, rows(['{"n":1}', '{"n":2}', "text", None]))
-    assert await land(storage, [task], None)
+    assert await land(storage, [task])
     assert await segments_of(storage) == []
     jobs = await drained(storage)
     assert [job.payload for job in jobs] == [b'{"n":1}', b'{"n":2}', b"text", b""]
@@ -70,7 +82,7 @@ async def test_the_tasks_rows_come_one_after_the_other_by_priority():
         )
         for task in range(3)
     ]
-    assert await land(storage, tasks, None)
+    assert await land(storage, tasks)
     assert all(len(task.segments) > 2 for task in tasks)
     assert (await verify(storage)).problems == []
     jobs = await drained(storage)
@@ -97,7 +109,7 @@ async def test_order_holds_across_entrypoints_whether_they_are_few_or_many():
         )
         for part in (range(15_000), range(15_000, 40_000))
     ]
-    assert await land(storage, tasks, None)
+    assert await land(storage, tasks)
     assert (await verify(storage)).problems == []
     assert [job.json() for job in await drained(storage)] == list(range(40_000))
 
@@ -115,7 +127,7 @@ async def test_order_holds_across_entrypoints_whether_they_are_few_or_many():
 def test_any_payload_comes_back_to_the_byte(payloads):
     async def main():
         storage = InMemoryStorage()
-        await land(storage, [await loaded(storage, rows(pa.array(payloads, pa.binary())))], None)
+        await land(storage, [await loaded(storage, rows(pa.array(payloads, pa.binary())))])
         assert [job.payload for job in await drained(storage)] == payloads
 
     asyncio.run(main())
@@ -145,7 +157,7 @@ async def test_large_payloads_and_large_rows_go_to_objects_of_bounded_size():
     ]
     task = await loaded(storage, rows(pa.array(payloads, pa.binary())))
     assert max(segment.size for segment in task.segments) < 10 * 2**20
-    assert await land(storage, [task], None)
+    assert await land(storage, [task])
     verdict = await verify(storage)
     assert (verdict.problems, verdict.payloads) == ([], 2)
     assert [job.payload for job in await drained(storage)] == payloads
@@ -155,13 +167,43 @@ async def test_a_load_with_a_name_lands_once():
     storage = InMemoryStorage()
     q = DirectQueue(storage)
     many = rows([f"{number}" for number in range(20_000)])
-    assert await land(storage, [await loaded(storage, many)], ("orders", 0))
-    assert not await land(storage, [await loaded(storage, many)], ("orders", 0))
-    assert await land(storage, [await loaded(storage, rows(["1"]))], ("orders", 1))
-    assert not await land(storage, [await loaded(storage, rows(["1"]))], ("orders", 1))
-    assert not await land(storage, [await loaded(storage, many)], ("orders", 0)), "an older one, come late"
-    assert await land(storage, [await loaded(storage, rows(["1"]))], ("others", 0))
+    one = rows(["1"])
+    assert await land(storage, [await loaded(storage, many)], "orders", LoadMark(0, "q"))
+    assert not await land(storage, [await loaded(storage, many)], "orders", LoadMark(0, "q"))
+    assert await land(storage, [await loaded(storage, one)], "orders", LoadMark(1, "q"))
+    assert not await land(storage, [await loaded(storage, one)], "orders", LoadMark(1, "q"))
+    for unknown in (LoadMark(0, "q"), LoadMark(1, "another"), LoadMark(0)):
+        with pytest.raises(ConfigurationError, match="Which of its rows were enqueued cannot be told"):
+            await land(storage, [await loaded(storage, one)], "orders", unknown)
+    assert await land(storage, [await loaded(storage, one)], "others")
     assert (await q.stats()).queued == 20_002
+
+
+async def test_a_load_that_is_undone_leaves_no_mark():
+    storage = InMemoryStorage()
+    q = DirectQueue(storage)
+    job = (await q.enqueue("mail", 1)).id
+    load = Load("orders", LoadMark(0), Enqueue((msgspec.structs.replace((await q.find(job)), id="new"),)))
+    with pytest.raises(ClaimLostError):
+        await q.apply(Transact((load, Ack(Claim(job), datetime.now(UTC)))))
+    assert await q.apply(load)
+    assert not await q.apply(load)
+
+
+async def test_what_the_driver_writes_is_fenced_by_what_the_tasks_wrote():
+    storage = InMemoryStorage()
+    q = DirectQueue(storage, Settings(collect_after_s=0.001))
+    await q.enqueue("mail")
+    version = (await q.read_state()).version
+    # Too little for a segment of its own, but a payload is in an object.
+    tasks = [await loaded(storage, rows(["x" * 100_000, *map(str, range(100))]), version=version)]
+    tasks += [await loaded(storage, rows(list(map(str, range(100)))), version=version) for _ in range(11)]
+    assert not any(task.segments for task in tasks)
+    await asyncio.sleep(0.01)
+    assert len(await q.collect_garbage()) == 1
+    with pytest.raises(StorageError, match="collected as garbage"):
+        await land(storage, tasks)
+    assert (await q.stats()).queued == 1
 
 
 async def test_what_did_not_land_is_removed_or_collected():
@@ -176,8 +218,8 @@ async def test_what_did_not_land_is_removed_or_collected():
     task = await loaded(storage, many, version=version)
     await asyncio.sleep(0.01)
     assert len(await q.collect_garbage()) == len(task.segments) == 2
-    with pytest.raises(Exception, match="collected as garbage"):
-        await land(storage, [task], None)
+    with pytest.raises(StorageError, match="collected as garbage"):
+        await land(storage, [task])
     assert (await q.stats()).queued == 1
 
 
@@ -195,16 +237,15 @@ async def test_too_many_segments_are_refused_with_the_way_out(monkeypatch):
     storage = InMemoryStorage()
     task = await loaded(storage, rows([f"{n}" for n in range(120_000)]))
     with pytest.raises(ConfigurationError, match="repartition"):
-        await land(storage, [task], None)
+        await land(storage, [task])
     assert (await DirectQueue(storage).stats()).queued == 0
 
 
 def test_the_loads_that_were_silent_longest_are_forgotten():
     loads = Loads()
     for number in range(LOADS_MAX):
-        loads.remember(f"load-{number}", 0)
-    loads.remember("load-0", 1)
-    loads.remember("one more", 0)
-    assert loads.has("load-0", 1)
-    assert not loads.has("load-1", 0)
+        loads = loads.remembered(f"load-{number}", LoadMark(0))
+    loads = loads.remembered("load-0", LoadMark(1)).remembered("one more", LoadMark(0))
+    assert loads.has("load-0", LoadMark(1))
+    assert not loads.has("load-1", LoadMark(0))
     assert len(loads.marks) == LOADS_MAX

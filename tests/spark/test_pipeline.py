@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
 from bucketq import ConfigurationError
 from bucketq.archive import Archive
-from bucketq.pipeline import gold, run, silver
+from bucketq.pipeline import gold, run
 from bucketq.pipeline.lake import Lake
 from bucketq.pipeline.replay import replay
 from bucketq.pipeline.report.findings import find
@@ -175,8 +175,7 @@ def test_a_run_with_nothing_new_changes_nothing_and_late_jobs_change_their_days_
     assert pipeline.tables() == pipeline.tables("from the start")
 
 
-@pytest.mark.parametrize("moment", ["silver", "gold", "quality", "silver note", "gold note", "commit"])
-def test_a_run_that_is_killed_anywhere_is_simply_run_again(pipeline, monkeypatch, moment):
+def test_a_run_that_is_killed_anywhere_is_simply_run_again(pipeline, monkeypatch):
     class KilledError(Exception):
         pass
 
@@ -189,23 +188,20 @@ def test_a_run_that_is_killed_anywhere_is_simply_run_again(pipeline, monkeypatch
             raise KilledError
         write_note(lake, step, note)
 
-    pipeline.work("mail", 20, NOON, failing=2)
-    pipeline.seal()
-    pipeline.run()
-    pipeline.work("mail", 20, NOON + timedelta(hours=1), failing=1)
+    write_note = Lake.write_note
+    monkeypatch.setattr(Lake, "write_note", kill_before_note)
+    for number, moment in enumerate(["silver note", "silver", "gold note", "gold", "quality"]):  # noqa: B007
+        pipeline.work("mail", 20, NOON + timedelta(hours=8 * number), failing=number)
+        pipeline.seal()
+        with pytest.raises(KilledError):
+            pipeline.run(on_step=kill_at)
+    moment = "none"
+    # As if the driver had died when bronze was written, before Spark noted that.
+    last = max(int(path.name) for path in (pipeline.folder / "lake/checkpoint/commits").glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (pipeline.folder / "lake/checkpoint/commits" / name).unlink()
     pipeline.work("report", 20, NOON + timedelta(days=1))
     pipeline.seal()
-    write_note = Lake.write_note
-    with monkeypatch.context() as patch:
-        patch.setattr(Lake, "write_note", kill_before_note)
-        if moment == "commit":
-            pipeline.run()
-            # As if the driver had died when bronze was written, before Spark noted that.
-            for name in ("1", ".1.crc"):
-                (pipeline.folder / "lake" / "checkpoint" / "commits" / name).unlink()
-        else:
-            with pytest.raises(KilledError):
-                pipeline.run(on_step=kill_at)
     outcome = pipeline.run()
     assert outcome.is_sound, outcome.checks
     pipeline.run(out="from the start")
@@ -280,7 +276,7 @@ def test_fields_that_a_newer_bucketq_adds_are_kept(pipeline, queue):
     outcome = pipeline.run()
     assert outcome.is_sound, outcome.checks
     extras = [row.extra for row in pipeline.lake().read("silver").collect()]
-    assert sorted(extras, key=str) == [None] * 5 + ['{"tags":["a",{"b":1}]}'] or extras.count(None) == 5
+    assert extras.count(None) == 5
     assert json.loads(next(filter(None, extras))) == {"tags": ["a", {"b": 1}]}
 
 
@@ -356,9 +352,3 @@ def test_chosen_jobs_are_replayed_once(pipeline, queue):
     for wrong in ("colour = 'red'", "status ="):
         with pytest.raises(ConfigurationError, match="cannot be asked of silver"):
             replay(pipeline.lake(), wrong, target)
-
-
-def test_days_are_found_by_their_folders(pipeline, queue):
-    queue.finish("mail", range(2), batch=2, at=NOON)
-    pipeline.run()
-    assert silver.days_of(pipeline.lake(), "silver") == ["2026-02-15"]

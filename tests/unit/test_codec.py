@@ -15,6 +15,7 @@ from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
 from bucketq.job import Claim
 from bucketq.ledger import batch_content
+from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
@@ -70,7 +71,8 @@ def example() -> QueueState:
     refused = JobNotFoundError("job-99")
     state.sessions = Sessions(forgotten_version=1)
     state.remember("client-2", 7, {"0": Refusal.of(refused), "3": 2}, NOW)
-    state.load("orders", 7)
+    state.load("orders", LoadMark(7, "a-query"))
+    state.load("once", LoadMark(0))
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state

@@ -97,6 +97,7 @@ _FIELDS = {
     "earlier_attempts": pa.list_(ATTEMPT),
 }
 _DEFAULTS = {"status": FinishedStatus.COMPLETED.value, "priority": 0, "attempts_total": 1, "payload_size": 0}
+_COMPLETED = FinishedStatus.COMPLETED.value
 _NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "claimed_at", "finished_at")
 # The fields that a column is made of, where it is not the field of its name.
 _MADE_OF = {
@@ -117,11 +118,12 @@ class UnreadableLinesError(Exception):
     """Not every line is that of an archived job."""
 
 
-class _Free(msgspec.Struct, gc=False):
-    """The parts of a line that may be any JSON."""
+class _Free(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The end of a line, of which two parts may be any JSON."""
 
     json: Raw = Raw()
     result: Raw = Raw()
+    batch: Raw = Raw()
 
 
 class _FreeColumns(NamedTuple):
@@ -130,6 +132,8 @@ class _FreeColumns(NamedTuple):
 
 
 _decode_free = msgspec.json.Decoder(_Free).decode
+_NOTHING = _Free()
+_NO_RESULT = (b"", b"null")
 
 
 def archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
@@ -139,8 +143,8 @@ def archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa
     except (pa.ArrowException, *UNREADABLE):
         pass
     try:
-        # Perhaps somebody formatted them by hand.
-        return _archived([msgspec.json.format(line, indent=-1) for line in lines], names, wanted)
+        # Perhaps somebody wrote them by hand.
+        return _archived([_as_we_write(line) for line in lines], names, wanted)
     except (pa.ArrowException, *UNREADABLE) as error:
         raise UnreadableLinesError(str(error)) from error
 
@@ -205,10 +209,11 @@ def _why(line: bytes) -> str | None:
 
 
 def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
-    has_free = not {"payload", "payload_json", "result"}.isdisjoint(names)
-    heads, free = _split(lines, has_free)
+    heads, free = _split(lines)
     made_of = {field for name in names for field in _MADE_OF.get(name, (name,))}
-    table = _parsed(heads, made_of | ({"status"} if wanted.status else set()))
+    # What Python readers would refuse is refused, whether its column is wanted or not.
+    table = _parsed(heads, made_of | {"status", "payload"})
+    _decoded(table["payload"])
     schema = pa.schema([ARCHIVE.field(name) for name in names])
     batch = pa.RecordBatch.from_arrays([_column(name, table, free) for name in names], schema=schema)
     tests = list(_tests(table, wanted))
@@ -220,22 +225,35 @@ def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> p
     return batch.filter(mask)
 
 
-def _split(lines: Sequence[bytes], has_free: bool) -> tuple[list[bytes], _FreeColumns]:
+def _split(lines: Sequence[bytes]) -> tuple[list[bytes], _FreeColumns]:
     """The lines without payloads, and what Arrow's reader would not leave as it is."""
     heads, free = list[bytes](), list[_Free]()
     for line in lines:
         # What comes first begins the end of the line: either may hold the other's name, further in.
         head = line.partition(_JSON)[0].partition(_RESULT)[0]
         end = line[len(head) :]
+        if not end and (b'"json"' in line or b'"result"' in line):
+            raise pa.ArrowInvalid("its parts are not where we put them")
         heads.append(head + b"}" if end else line)
-        if has_free:
-            free.append(_decode_free(b"{" + end[1:] if end else line))
+        free.append(_decode_free(b"{" + end[1:]) if end else _NOTHING)
     json = pa.array([bytes(part.json) or None for part in free], pa.binary())
-    return heads, _FreeColumns(json, pa.array([bytes(part.result) or None for part in free], pa.binary()))
+    results = (bytes(part.result) for part in free)
+    return heads, _FreeColumns(
+        json, pa.array([None if one in _NO_RESULT else one for one in results], pa.binary())
+    )
+
+
+def _as_we_write(line: bytes) -> bytes:
+    """The same line in one piece, with what may be any JSON at its end."""
+    fields = msgspec.json.decode(line, type=dict[str, Raw])
+    end = {name: fields.pop(name) for name in ("json", "result", "batch") if name in fields}
+    return msgspec.json.encode({**fields, **end})
 
 
 def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
     content = b"\n".join(heads) + b"\n"
+    # Arrow's reader would not mind.
+    content.decode()
     fields = pa.schema(
         {name: _FIELDS[name] for name in (*_NEVER_LEFT_OUT, *sorted(names - {*_NEVER_LEFT_OUT}))}
     )
@@ -248,6 +266,8 @@ def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
         raise pa.ArrowInvalid("a field is missing")
     if pc.max(table["v"]).as_py() > FORMAT:
         raise pa.ArrowInvalid("a line has a newer format")
+    if not pc.all(pc.is_in(table["status"].fill_null(_COMPLETED), pa.array(list(FinishedStatus)))).as_py():
+        raise pa.ArrowInvalid("a status is unknown")
     [batch] = table.combine_chunks().to_batches()
     return batch
 
@@ -272,12 +292,17 @@ def _column(name: str, table: pa.RecordBatch, free: _FreeColumns) -> pa.Array:
 def _decoded(payloads: pa.StringArray) -> pa.BinaryArray:
     if payloads.null_count == len(payloads):
         return payloads.cast(pa.binary())
-    return pa.array([text and b64decode(text) for text in payloads.to_pylist()], pa.binary())
+    try:
+        return pa.array(
+            [text and b64decode(text, validate=True) for text in payloads.to_pylist()], pa.binary()
+        )
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"a payload is no base64: {error}") from error
 
 
 def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     """The earlier attempts of each job, and its last one, which the line tells by other fields."""
-    status, error = table["status"].fill_null(_DEFAULTS["status"]), table["error"]
+    status, error = table["status"].fill_null(_COMPLETED), table["error"]
     is_stale = pc.equal(error, STALE).fill_null(False)
     failed = pc.if_else(is_stale, Outcome.STALE.value, Outcome.FAILED.value)
     outcome = pc.if_else(pc.equal(status, FinishedStatus.COMPLETED.value), Outcome.COMPLETED.value, failed)
@@ -306,7 +331,7 @@ def _tests(table: pa.RecordBatch, wanted: Wanted) -> Iterable[pa.BooleanArray]:
     if wanted.entrypoint is not None:
         yield pc.equal(table["entrypoint"], wanted.entrypoint)
     if wanted.status is not None:
-        yield pc.equal(table["status"].fill_null(_DEFAULTS["status"]), wanted.status.value)
+        yield pc.equal(table["status"].fill_null(_COMPLETED), wanted.status.value)
 
 
 def _live_attempts(job: Job) -> list[dict[str, Any]]:

@@ -24,18 +24,18 @@ from bucketq.embedded import DirectQueue
 from bucketq.errors import ConfigurationError, PayloadError, StorageError
 from bucketq.job import Job
 from bucketq.jobline import decode_job, line_bytes, payload_field
+from bucketq.loads import LoadMark
 from bucketq.mint import Mint
-from bucketq.operation import Enqueue, EnqueueSegments, Load, Refresh
+from bucketq.operation import Enqueue, EnqueueSegments, Load
 from bucketq.queue import check_new_job
 from bucketq.segment import Segment, SegmentWriter, key_of
-from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
+from bucketq.spark.objects import SETTINGS, side_objects
 from bucketq.spark.pile import ROWS_MAX, Pile, lines_of, payload_fields
 from bucketq.storage import Bucket
 
-_SETTINGS = Settings()
-# What a task may leave to the driver, rather than write small objects for it.
-_LEFT_OVER_BYTES_MAX = 256 * 1024
+# What a task may leave to the driver, rather than write small objects for it: there may be thousands.
+_LEFT_OVER_BYTES_MAX = 32 * 1024
 # The lines that a task holds at most, over all entrypoints and priorities.
 _PILED_BYTES_MAX = 64 * 1024 * 1024
 # Segments that are on their way while more lines are made.
@@ -49,15 +49,21 @@ _SEGMENTS_MAX = 5000
 _PAYLOAD_OBJECT = b',"payload_object":'
 
 
+_FIRST = LoadMark(0)
+
+
 class Loaded(WriterCommitMessage):
     """What a task has loaded: segments, and the lines that are left over."""
 
-    def __init__(self, count: int, segments: list[Segment], lines: list[bytes]) -> None:
+    def __init__(self, version: int, count: int, segments: list[Segment], lines: list[bytes]) -> None:
+        # That of the queue before the task wrote anything.
+        self.version = version
         self.count = count
         self.segments = segments
         self.lines = lines
-        # The stream that it belongs to.
+        # The stream that it belongs to, if it does, and which of its micro-batches.
         self.query: str | None = None
+        self.batch: int | None = None
 
 
 class Defaults(NamedTuple):
@@ -85,6 +91,7 @@ class TaskLoad:
         self._writing: deque[asyncio.Task[Segment]] = deque()
         self._segments: list[Segment] = []
         self._count = 0
+        # The lowest and the highest beginning of its ids; none is above "g" or below "".
         self._ids = "g", ""
         self._has_large = False
 
@@ -128,7 +135,7 @@ class TaskLoad:
             else:
                 await self._write(group)
         self._segments += await asyncio.gather(*self._writing)
-        return Loaded(self._count, self._segments, left_over)
+        return Loaded(self._version, self._count, self._segments, left_over)
 
     def _kinds(self, rows: pa.RecordBatch) -> dict[Kind, pa.Int64Array]:
         """The rows of each entrypoint, priority and number of attempts."""
@@ -141,7 +148,7 @@ class TaskLoad:
         return {kind: pa.array(chosen, pa.int64()) for kind, chosen in kinds.items()}
 
     async def _write_full_piles(self) -> None:
-        jobs_max, bytes_max = _SETTINGS.segment_jobs_max, _SETTINGS.segment_bytes_max
+        jobs_max, bytes_max = SETTINGS.segment_jobs_max, SETTINGS.segment_bytes_max
         for pile in self._piles.values():
             while len(pile) >= jobs_max or pile.size >= bytes_max:
                 await self._write([pile.cut(jobs_max, bytes_max)])
@@ -163,7 +170,7 @@ class TaskLoad:
                 ids=self._ids,
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
             )
-            if writer.size >= _SETTINGS.segment_bytes_max or pile is piles[-1]:
+            if writer.size >= SETTINGS.segment_bytes_max or pile is piles[-1]:
                 creating = self._objects.create_segment(writer, self._version)
                 self._writing.append(asyncio.create_task(creating))
                 writer = SegmentWriter()
@@ -174,22 +181,22 @@ class TaskLoad:
 
     async def _payload_fields(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         payloads = rows["payload"].cast(pa.binary()).fill_null(b"")
-        if pc.max(pc.binary_length(payloads)).as_py() <= _SETTINGS.payload_inline_max:
+        if pc.max(pc.binary_length(payloads)).as_py() <= SETTINGS.payload_inline_max:
             return payload_fields(payloads)
-        return pa.array(
-            [
-                await self._stowed(payload)
-                if len(payload) > _SETTINGS.payload_inline_max
-                else payload_field(payload)
-                for payload in payloads.to_pylist()
-            ],
-            pa.binary(),
-        )
+        turns = asyncio.Semaphore(_WRITES_AT_ONCE)
+
+        async def field(payload: bytes) -> bytes:
+            if len(payload) <= SETTINGS.payload_inline_max:
+                return payload_field(payload)
+            async with turns:
+                return await self._stowed(payload)
+
+        return pa.array(await asyncio.gather(*map(field, payloads.to_pylist())), pa.binary())
 
     async def _stowed(self, payload: bytes) -> bytes:
-        if len(payload) > _SETTINGS.payload_bytes_max:
+        if len(payload) > SETTINGS.payload_bytes_max:
             raise PayloadError(
-                f"a payload has {len(payload)} bytes; the limit is {_SETTINGS.payload_bytes_max}."
+                f"a payload has {len(payload)} bytes; the limit is {SETTINGS.payload_bytes_max}."
                 " Store it elsewhere and enqueue a reference to it."
             )
         self._has_large = True
@@ -197,10 +204,12 @@ class TaskLoad:
         return b'%b"%b","payload_size":%d' % (_PAYLOAD_OBJECT, name.encode(), len(payload))
 
 
-async def land(storage: Bucket, loaded: Sequence[Loaded], load: tuple[str, int] | None) -> bool:
+async def land(
+    storage: Bucket, loaded: Sequence[Loaded], name: str | None = None, mark: LoadMark = _FIRST
+) -> bool:
     """Enqueue what the tasks loaded, in their order, all or nothing.
 
-    With `load`, a name and a number, it is enqueued only once. False if it had been before.
+    With a name it is enqueued only once, as the part that `mark` says. False if it had been before.
     """
     segments, jobs = list[Segment](), list[Job]()
     before = 0
@@ -215,7 +224,8 @@ async def land(storage: Bucket, loaded: Sequence[Loaded], load: tuple[str, int] 
     queue = DirectQueue(storage)
     operation: Enqueue | EnqueueSegments
     if segments or not _are_few(jobs):
-        version = await queue.apply(Refresh())
+        # Theirs, not today's: if what they wrote may have been collected, the queue has to notice.
+        version = min(part.version for part in loaded)
         segments += [segment async for segment in _segments_of(jobs, side_objects(storage), version)]
         if len(segments) > _SEGMENTS_MAX:
             raise ConfigurationError(
@@ -226,10 +236,10 @@ async def land(storage: Bucket, loaded: Sequence[Loaded], load: tuple[str, int] 
         operation = EnqueueSegments(tuple(segments))
     else:
         operation = Enqueue(tuple(sorted(jobs, key=lambda job: job.sequence)))
-    if load is None:
+    if name is None:
         await queue.apply(operation)
         return True
-    is_new: bool = await queue.apply(Load(*load, operation))
+    is_new: bool = await queue.apply(Load(name, mark, operation))
     return is_new
 
 
@@ -237,11 +247,6 @@ async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
     """Remove the segments of tasks that succeeded, where others failed."""
     with suppress(StorageError, OSError):
         await side_objects(storage).delete(segment.name for part in loaded for segment in part.segments)
-
-
-def side_objects(storage: Bucket) -> SideObjects:
-    """The objects beside the queue."""
-    return SideObjects(storage.objects, _SETTINGS, SystemClock(), Mint())
 
 
 async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
@@ -258,14 +263,15 @@ async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:
 
 def _are_few(jobs: list[Job]) -> bool:
     size = sum(map(line_bytes, jobs))
-    return len(jobs) <= _SETTINGS.hot_jobs_max // 2 and size <= _SETTINGS.hot_bytes_max // 2
+    return len(jobs) <= SETTINGS.hot_jobs_max // 2 and size <= SETTINGS.hot_bytes_max // 2
 
 
 def _column(rows: pa.RecordBatch, name: str, default: Any) -> Iterable[Any]:
     """The values of a column; repeated, if it is always the same."""
     if name not in rows.schema.names:
         return repeat(default)
-    column = rows[name].fill_null(default) if default is not None else rows[name]
+    column = rows[name].cast(pa.int64()) if isinstance(default, int) else rows[name]
+    column = column.fill_null(default) if default is not None else column
     first = column[0]
     is_same = not column.null_count and pc.all(pc.equal(column, first)).as_py()
     return repeat(first.as_py()) if is_same else column.to_pylist()

@@ -31,6 +31,8 @@ _OURS = (
 # they are secret. These do not.
 _SECRET = "secret."
 _SHOWN = ("access_key_id", "account_key", "service_account_key")
+# What a storage takes only from Python code.
+_NO_TEXT = ("client", "client_options", "credential", "session")
 # Those of Spark itself, which it hands to every source and sink.
 _SPARKS = ("path", "checkpointlocation", "queryname")
 
@@ -72,6 +74,9 @@ class Options:
             for name, value in self._given.items()
             if name not in (*_OURS, *_SPARKS)
         }
+        for name in _NO_TEXT:
+            if name in options:
+                raise ConfigurationError(f"{name} is no text, and so no option for Spark")
         try:
             return open_storage(self.url, **options)
         except BucketQError as error:
@@ -113,7 +118,7 @@ class Options:
     def new_job(self) -> tuple[str | None, int, int]:
         """The entrypoint, priority and attempts of rows that do not say."""
         priority, max_attempts = self.number("priority", 0), self.number("max_attempts", 3)
-        check_new_job(self.entrypoint or "?", priority, max_attempts)
+        check_new_job("any" if self.entrypoint is None else self.entrypoint, priority, max_attempts)
         return self.entrypoint, priority, max_attempts
 
     @property
@@ -131,9 +136,20 @@ class Options:
     def load_id(self) -> str | None:
         """The name by which the queue remembers what was written."""
         name = self._given.get("load_id")
-        if name is not None and not 1 <= len(name) <= 200:
-            raise ConfigurationError("a load_id has from 1 to 200 characters")
+        if name is None and "load_number" in self._given:
+            raise ConfigurationError("load_number only makes sense with load_id")
+        if name is not None and not 1 <= len(name) <= 100:
+            raise ConfigurationError("a load_id has from 1 to 100 characters")
         return name
+
+    @property
+    def load_number(self) -> int | None:
+        """Which part of the load is written, if that is said."""
+        return self.number("load_number", 0) if "load_number" in self._given else None
+
+    def has(self, name: str) -> bool:
+        """Whether an option is given."""
+        return name in self._given
 
     def number(self, name: str, default: int) -> int:
         """A whole number from 0, or any for a priority."""

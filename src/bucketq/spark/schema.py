@@ -1,7 +1,5 @@
 """The tables' schemas in Spark's types, and the checks of what a user asks for or brings."""
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
@@ -45,6 +43,8 @@ def check_read(table: str, schema: StructType) -> list[str]:
             raise ConfigurationError(
                 f"the table {table} has no column {field.name!r}; it has {', '.join(known)}"
             )
+        if not field.nullable:
+            raise ConfigurationError(f"no column is NOT NULL; read {field.name} without that")
         if field.dataType != known[field.name]:
             raise ConfigurationError(
                 f"the column {field.name} of the table {table} is {known[field.name].simpleString()},"
@@ -53,8 +53,8 @@ def check_read(table: str, schema: StructType) -> list[str]:
     return list(schema.names)
 
 
-def check_written(schema: StructType, has_entrypoint: bool) -> Sequence[str]:
-    """The columns of the rows to be enqueued. Raises ConfigurationError."""
+def check_written(schema: StructType, has_entrypoint: bool) -> None:
+    """Raise ConfigurationError if rows with these columns cannot be jobs."""
     for field in schema:
         if field.name not in _WRITTEN:
             raise ConfigurationError(
@@ -76,4 +76,3 @@ def check_written(schema: StructType, has_entrypoint: bool) -> Sequence[str]:
         raise ConfigurationError(
             'there is no column payload; make one, such as to_json(struct("*")).alias("payload")'
         )
-    return list(schema.names)

@@ -25,7 +25,7 @@ from bucketq.errors import ConfigurationError
 from bucketq.ledger import Ledger
 from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
-from bucketq.spark.tables import ArchivePart, archive_of, check_there, in_tasks, read_archived
+from bucketq.spark.tables import ArchivePart, archive_of, check_there, in_tasks, read_archived, read_queue
 from bucketq.state import QueueState
 
 Offset = dict[str, int]
@@ -66,7 +66,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until = min(until, self._target)
         if start["version"] > state.version:
             raise ConfigurationError(
-                f"this stream has read {self._options.url} up to version {start['version']}, but the queue is"
+                f"this stream is at version {start['version']} of {self._options.url}, but the queue is only"
                 f" at {state.version}: it was put back, or is another one. Begin with a new checkpoint."
             )
         new = self._pieces(state.ledger, start["version"], until)
@@ -81,7 +81,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_archived(self._options, partition, self._names, self._wanted)
 
     def _state(self) -> QueueState:
-        state = asyncio.run(archive_of(self._options).state())
+        state = read_queue(self._options)
         check_there(state, self._options)
         return state
 
@@ -103,6 +103,8 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _look(self, ledger: Ledger) -> None:
         """List the days to which batches were added since the last look."""
         archive = archive_of(self._options)
+        # Days that are not kept any more are forgotten, and so is what was in them.
+        self._days = {day: known for day, known in self._days.items() if day in ledger.archived}
         for day, count in ledger.archived.items():
             is_known = day in self._days and self._days[day].jobs == count
             if not is_known and self._wanted.overlaps(f"{day}T00", f"{day}T23"):

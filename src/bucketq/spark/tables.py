@@ -17,15 +17,12 @@ from pyspark.sql.types import StructType
 from bucketq.archive import Archive, ArchiveLines, Damage, Wanted, in_sync
 from bucketq.archive_name import Piece
 from bucketq.archived_job import decode_archived
-from bucketq.clock import SystemClock
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import decode_job, encode_job
-from bucketq.mint import Mint
 from bucketq.segment import Segment, SegmentLines
-from bucketq.settings import Settings
-from bucketq.side_objects import SideObjects
 from bucketq.spark import columns
+from bucketq.spark.objects import side_objects
 from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
 from bucketq.state import QueueState
@@ -88,9 +85,11 @@ class JobsReader(DataSourceReader):
             raise ConfigurationError(
                 f"a job in the queue is queued, in_progress or dead, not {options.status!r}"
             )
+        if options.has("since") or options.has("until"):
+            raise ConfigurationError("since and until are for the table archive, by when jobs finished")
 
     def partitions(self) -> list[InputPartition]:
-        state = asyncio.run(archive_of(self._options).state())
+        state = read_queue(self._options)
         check_there(state, self._options)
         in_file = LivePart([encode_job(job) for job in state.jobs if self._is_wanted(job)], ())
         segments = [LivePart((), [one]) for one in state.backlog if self._may_hold(one)]
@@ -105,13 +104,12 @@ class JobsReader(DataSourceReader):
             yield columns.live(jobs, self._names)
 
     async def _jobs_of(self, segment: Segment) -> list[Job]:
-        objects = SideObjects(self._options.open().objects, Settings(), SystemClock(), Mint())
         try:
-            content = await objects.read(segment.name)
+            content = await side_objects(self._options.open()).read(segment.name)
         except ObjectNotFoundError:
             raise CorruptStateError(
                 f"{segment.name}, with {segment.count} waiting jobs, is not there any more: since this query"
-                " was planned, they were dequeued or sorted into another segment. Run the query again."
+                " was planned, they were dequeued or sorted into another segment. Load the table again."
             ) from None
         return list(SegmentLines(segment, content).jobs(segment))
 
@@ -131,6 +129,11 @@ def archive_of(options: Options) -> Archive:
         raise CorruptStateError(f"{options.url}: {damage}")
 
     return Archive(options.open(), refuse)
+
+
+def read_queue(options: Options) -> QueueState:
+    """The queue as queue.json has it now."""
+    return asyncio.run(archive_of(options).state())
 
 
 def check_there(state: QueueState, options: Options) -> None:
@@ -185,10 +188,15 @@ def _read_as_it_is(options: Options, part: ArchivePart, names: Sequence[str]) ->
 
 async def _read(archive: Archive, pieces: Iterable[Piece]) -> AsyncIterator[ArchiveLines]:
     to_begin, begun = deque(pieces), deque[asyncio.Task[ArchiveLines]]()
-    while to_begin or begun:
-        while to_begin and len(begun) < _READS_AHEAD:
-            begun.append(asyncio.create_task(archive.lines(to_begin.popleft())))
-        yield await begun.popleft()
+    try:
+        while to_begin or begun:
+            while to_begin and len(begun) < _READS_AHEAD:
+                begun.append(asyncio.create_task(archive.lines(to_begin.popleft())))
+            yield await begun.popleft()
+    finally:
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
 
 
 def _rows(
