@@ -15,10 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 WAIT_S = 60
 
 
-def wait_for(path):
+def wait_for(path, or_note):
     until_s = time.monotonic() + WAIT_S
     while not Path(path).exists():
         if time.monotonic() > until_s:
+            Path(or_note).write_text("")
             raise TimeoutError(path)
         time.sleep(0.05)
 
@@ -39,10 +40,12 @@ def killed(spark, url, folder):
     flag = f"{folder}/go"
 
     def wait(batches):
+        context = TaskContext.get()
+        Path(f"{folder}/attempt-{context.partitionId()}-{context.attemptNumber()}").write_text("")
         for number, batch in enumerate(batches):
             yield batch
             if number == 1:
-                wait_for(flag)
+                wait_for(flag, or_note=f"{folder}/timeout")
 
     frame = rows(spark, 120_000, 4)
     write(frame.mapInArrow(wait, frame.schema), url)
@@ -58,7 +61,7 @@ def speculated(spark, url, folder):
         context = TaskContext.get()
         if context.partitionId() == 3:
             if context.attemptNumber() == 0:
-                wait_for(flag)
+                wait_for(flag, or_note=f"{folder}/timeout")
             else:
                 Path(flag).write_text("")
 

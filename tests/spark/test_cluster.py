@@ -86,6 +86,7 @@ def test_executors_read_the_archive_and_the_queue(driver, queue):
 def test_a_task_that_is_run_twice_at_once_adds_its_rows_once(driver, queue):
     driver.do("speculated", queue)
     assert (queue.path.parent / "speculated").exists()
+    assert not (queue.path.parent / "timeout").exists(), "the first one waited until the second one was done"
     assert numbers(queue) == list(range(120_000))
     queue.ask(lambda q: q.collect_garbage(), collect_after_s=0.001)
     assert queue.objects("backlog") == []
@@ -94,7 +95,7 @@ def test_a_task_that_is_run_twice_at_once_adds_its_rows_once(driver, queue):
 def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     driver.begin("killed", queue)
     until_s = time.monotonic() + WITHIN_S
-    while len(queue.objects("backlog")) < 2:
+    while len(cluster.executors()) < 2 or len(queue.objects("backlog")) < 2:
         assert time.monotonic() < until_s
         time.sleep(0.1)
     executors = cluster.executors()
@@ -102,6 +103,9 @@ def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     os.kill(executors[0], signal.SIGKILL)
     (queue.path.parent / "go").write_text("")
     driver.answer()
+    assert not (queue.path.parent / "timeout").exists()
+    again = [path.name for path in queue.path.parent.glob("attempt-*-[1-9]")]
+    assert again, "a task that was on the dead executor was run again"
     assert numbers(queue) == list(range(120_000))
 
 

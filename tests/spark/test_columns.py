@@ -1,5 +1,6 @@
 """The columns of the tables: the same as what Python readers see, and typed."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from bucketq.archive import Wanted
 from bucketq.archived_job import FinishedStatus, decode_archived, encode_archived, with_batch
 from bucketq.job import STALE, Attempt, Job, Outcome
-from bucketq.jobline import is_json_line
 from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, extra_fields, live
 
 NOW = datetime(2026, 2, 15, 10, tzinfo=UTC)
@@ -69,6 +69,15 @@ lines = st.builds(
 )
 
 
+def is_json(payload):
+    try:
+        json.loads(payload.decode(), parse_constant=None)
+        msgspec.json.decode(payload)
+    except (ValueError, msgspec.DecodeError):
+        return False
+    return True
+
+
 def expected(line):
     job = decode_archived(line)
     row = {name: getattr(job, name) for name in ARCHIVE.names if name not in ("payload_json", "result")}
@@ -78,7 +87,7 @@ def expected(line):
         for attempt in job.attempts
     ]
     row["payload"] = None if job.payload_object else job.payload
-    row["payload_json"] = job.payload.decode() if is_json_line(job.payload) else None
+    row["payload_json"] = job.payload.decode() if is_json(job.payload) else None
     return row
 
 
@@ -111,7 +120,7 @@ def test_live_jobs_become_columns(jobs):
         assert row["id"] == job.id
         assert row["status"] == "queued"
         assert row["payload"] == (None if job.payload_object else job.payload)
-        assert (row["payload_json"] is not None) == is_json_line(job.payload)
+        assert (row["payload_json"] is not None) == is_json(job.payload)
         assert [attempt["error"] for attempt in row["attempts"]] == [one.error for one in job.history]
 
 
@@ -168,3 +177,13 @@ def test_parts_of_a_line_may_stand_anywhere():
     [row] = archived([moved], ["status", "error", "payload_json", "result"], Wanted()).to_pylist()
     assert row == {"status": "dead", "error": "no", "payload_json": '{"a":1}', "result": None}
     assert extra_fields([GOOD, moved]).to_pylist() == [None, '{"x":[{"json":1}]}']
+
+
+def test_json_that_cannot_stand_in_a_line_is_json_all_the_same():
+    pretty = b' {\n "a": 1\n}\n'
+    job = Job(id="a", entrypoint="mail", payload=pretty, attempts=1, created_at=NOW)
+    for batch in (
+        archived([line_of(job)], ["payload", "payload_json"], Wanted()),
+        live([job], ["payload", "payload_json"]),
+    ):
+        assert batch.to_pylist() == [{"payload": pretty, "payload_json": pretty.decode()}]

@@ -224,7 +224,7 @@ async def test_what_did_not_land_is_removed_or_collected():
 
 
 async def test_rows_that_cannot_be_jobs_are_refused():
-    with pytest.raises(ConfigurationError, match="entrypoint is a non-empty string, not None"):
+    with pytest.raises(ConfigurationError, match="a row has no entrypoint"):
         await loaded(
             InMemoryStorage(), rows(["1", "2"], entrypoint=["a", None]), defaults=Defaults(None, 0, 3)
         )

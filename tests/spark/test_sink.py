@@ -42,11 +42,11 @@ def test_rows_become_jobs_in_their_order_in_one_commit(spark, queue):
 def test_every_column_counts_and_options_stand_in_for_them(spark, queue):
     frame = spark.createDataFrame(
         [("a", b"\x89PNG", 5, 1), ("b", b"2", None, None), (None, b"3", -1, 9)],
-        "entrypoint string, payload binary, priority int, max_attempts long",
+        "entrypoint string, payload binary, priority byte, max_attempts long",
     ).coalesce(1)
-    write(frame, queue, entrypoint="other", priority=2)
+    write(frame.withColumnRenamed("payload", "Payload"), queue, entrypoint="other", priority=200)
     jobs = [(job.entrypoint, job.payload, job.priority, job.max_attempts) for job in queue.drain()]
-    assert jobs == [("other", b"3", -1, 9), ("b", b"2", 2, 3), ("a", b"\x89PNG", 5, 1)]
+    assert jobs == [("other", b"3", -1, 9), ("a", b"\x89PNG", 5, 1), ("b", b"2", 200, 3)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,14 @@ def test_every_column_counts_and_options_stand_in_for_them(spark, queue):
         ("'a' AS entrypoint, 'p' AS payload, 1 AS colour", {}, "a job has no 'colour': the columns are"),
         ("'a' AS entrypoint, 'p' AS payload", {"priority": "high"}, "priority is a whole number, not 'high'"),
         ("'a' AS entrypoint, 'p' AS payload", {"max_attempts": 0}, "max_attempts is a whole number from 1"),
-        ("'a' AS entrypoint, 'p' AS payload", {"load_id": ""}, "load_id has from 1 to 200"),
+        ("'a' AS entrypoint, 'p' AS payload", {"load_id": ""}, "load_id has from 1 to 100"),
+        (
+            "'a' AS entrypoint, 'p' AS payload",
+            {"load_number": 1},
+            "load_number only makes sense with load_id",
+        ),
+        ("'a' AS entrypoint, 'p' AS payload", {"since": "2026"}, "a write has no option since"),
+        ("'p' AS payload", {"entrypoint": ""}, "an entrypoint is a non-empty string"),
     ],
 )
 def test_what_cannot_be_jobs_is_refused_before_any_task_runs(spark, queue, columns, options, reason):
@@ -172,12 +179,44 @@ def test_a_micro_batch_that_is_repeated_adds_nothing(spark, queue, tmp_path):
     assert sorted(numbers(queue)) == list(range(25_100))
 
 
-def test_a_stream_with_a_name_is_known_by_it_after_its_checkpoint_is_lost(spark, queue, tmp_path):
-    for name in ("one", "two"):
-        feed = Feed(spark, tmp_path, name)
-        feed.add("a", range(100))
-        feed.run(queue, load_id="orders")
+def test_a_stream_with_a_name_that_lost_its_checkpoint_is_stopped(spark, queue, tmp_path):
+    first, second = Feed(spark, tmp_path, "one"), Feed(spark, tmp_path, "two")
+    first.add("a", range(100))
+    first.run(queue, load_id="orders")
+    second.add("a", range(100, 150))
+    with pytest.raises(PySparkException, match="of another query: was its checkpoint lost"):
+        second.run(queue, load_id="orders")
     assert sound(queue).live == 100
+
+
+def test_within_foreach_batch_a_name_stands_for_the_stream(spark, queue, tmp_path):
+    feed = Feed(spark, tmp_path, "feed")
+
+    def enqueue(frame, number):
+        jobs = frame.select(F.to_json(F.struct("n")).alias("payload"))
+        write(jobs, queue, entrypoint="mail", load_id="feed")
+
+    def run():
+        source = spark.readStream.schema("n long").option("maxFilesPerTrigger", 1).json(str(feed.files))
+        writer = source.writeStream.foreachBatch(enqueue).option("checkpointLocation", str(feed.checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for name in "ab":
+        feed.add(name, range(10))
+        run()
+    feed.forget(1)
+    feed.add("c", range(10))
+    run()
+    assert sound(queue).live == 30
+
+
+def test_a_named_load_that_is_repeated_writes_nothing(spark, queue):
+    for _ in range(2):
+        write(rows(spark, 30_000), queue, load_id="orders")
+        assert len(queue.objects("backlog")) == sound(queue).segments
+    write(rows(spark, 10).where("false"), queue, load_id="none")
+    write(rows(spark, 10), queue, load_id="none")
+    assert sound(queue).live == 30_000
 
 
 def test_two_streams_and_a_worker_share_a_queue(spark, queue, tmp_path):

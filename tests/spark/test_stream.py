@@ -151,9 +151,12 @@ def test_a_stream_can_begin_now_and_read_some_jobs_only(stream, queue):
     [
         ({"table": "jobs"}, "the table jobs cannot be read as a stream"),
         ({"max_objects_per_trigger": 0}, "a whole number from 1, not 0"),
-        ({"max_objects_per_trigger": "few"}, "is a whole number, not 'few'"),
+        ({"max_objects_per_trigger": "few"}, "is a whole number from 0, not 'few'"),
         ({"max_objects_per_trigger": 1, "max_bytes_per_trigger": 1}, "not both"),
-        ({"starting_version": "now"}, "starting_version is a whole number, not 'now'"),
+        (
+            {"starting_version": "now"},
+            "starting_version is a whole number from 0, or earliest, or latest, not 'now'",
+        ),
     ],
 )
 def test_streams_that_make_no_sense_are_refused(stream, queue, options, reason):

@@ -21,7 +21,7 @@ from bucketq.archive_name import ArchiveName
 from bucketq.archived_job import FORMAT, FinishedStatus, batch_of, decode_archived
 from bucketq.errors import CorruptStateError
 from bucketq.job import STALE, Job, Outcome
-from bucketq.jobline import UNREADABLE, is_json_line
+from bucketq.jobline import UNREADABLE
 
 MOMENT = pa.timestamp("us", "UTC")
 ATTEMPT = pa.struct(
@@ -104,7 +104,7 @@ _MADE_OF = {
     "first_claimed_at": ("first_claimed_at", "claimed_at"),
     "attempts": ("earlier_attempts", "claimed_at", "finished_at", "status", "worker", "error"),
     "payload": ("payload", "payload_object"),
-    "payload_json": (),
+    "payload_json": ("payload",),
     "result": (),
 }
 _KNOWN = (*(name for name in _FIELDS if name not in ("attempts", "payload_json")), "json", "batch")
@@ -278,7 +278,7 @@ def _column(name: str, table: pa.RecordBatch, free: _FreeColumns) -> pa.Array:
             is_object = table["payload_object"].is_valid()
             return pc.if_else(is_object, None, pc.coalesce(free.json, _decoded(table["payload"]), b""))
         case "payload_json":
-            return free.json.cast(pa.string())
+            return pc.coalesce(free.json, _json_among(_decoded(table["payload"]))).cast(pa.string())
         case "result":
             return free.result.cast(pa.string())
         case "first_claimed_at":
@@ -298,6 +298,24 @@ def _decoded(payloads: pa.StringArray) -> pa.BinaryArray:
         )
     except ValueError as error:
         raise pa.ArrowInvalid(f"a payload is no base64: {error}") from error
+
+
+def _json_among(payloads: pa.BinaryArray) -> pa.BinaryArray:
+    """Those that are JSON, though they cannot stand in a line as they are."""
+    if payloads.null_count == len(payloads):
+        return payloads
+    return pa.array([_as_json(payload) for payload in payloads.to_pylist()], pa.binary())
+
+
+def _as_json(payload: bytes | None) -> bytes | None:
+    if not payload:
+        return None
+    try:
+        payload.decode()
+        msgspec.json.decode(payload, type=Raw)
+        return payload
+    except UNREADABLE:
+        return None
 
 
 def _attempts(table: pa.RecordBatch) -> pa.ListArray:
@@ -354,7 +372,7 @@ _LIVE: dict[str, Callable[[Job], Any]] = {
     "worker": lambda job: job.worker,
     "error": lambda job: job.error,
     "payload": lambda job: None if job.payload_object else job.payload,
-    "payload_json": lambda job: job.payload.decode() if is_json_line(job.payload) else None,
+    "payload_json": lambda job: _as_json(job.payload),
     "payload_object": lambda job: job.payload_object,
     "payload_size": lambda job: job.payload_size,
 }

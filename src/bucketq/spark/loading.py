@@ -49,21 +49,22 @@ _SEGMENTS_MAX = 5000
 _PAYLOAD_OBJECT = b',"payload_object":'
 
 
-_FIRST = LoadMark(0)
+FIRST = LoadMark(0)
 
 
 class Loaded(WriterCommitMessage):
     """What a task has loaded: segments, and the lines that are left over."""
 
-    def __init__(self, version: int, count: int, segments: list[Segment], lines: list[bytes]) -> None:
+    def __init__(
+        self, version: int, mark: LoadMark, count: int, segments: list[Segment], lines: list[bytes]
+    ) -> None:
         # That of the queue before the task wrote anything.
         self.version = version
+        # Which part of a load it belongs to.
+        self.mark = mark
         self.count = count
         self.segments = segments
         self.lines = lines
-        # The stream that it belongs to, if it does, and which of its micro-batches.
-        self.query: str | None = None
-        self.batch: int | None = None
 
 
 class Defaults(NamedTuple):
@@ -75,16 +76,17 @@ class Defaults(NamedTuple):
 
 
 # Entrypoint, priority, attempts.
-Kind = tuple[str, int, int]
+Kind = tuple[str | None, int, int]
 
 
 class TaskLoad:
     """One task's part of a load. `version` is one of the queue from before it began."""
 
-    def __init__(self, storage: Bucket, version: int, defaults: Defaults) -> None:
+    def __init__(self, storage: Bucket, version: int, defaults: Defaults, mark: LoadMark = FIRST) -> None:
         self._objects = side_objects(storage)
         self._version = version
         self._defaults = defaults
+        self._mark = mark
         self._clock = SystemClock()
         self._mint = Mint()
         self._piles: dict[tuple[str, int], Pile] = {}
@@ -97,6 +99,7 @@ class TaskLoad:
 
     async def add(self, batch: pa.RecordBatch) -> None:
         """Take in some rows."""
+        batch = batch.rename_columns([name.lower() for name in batch.schema.names])
         for start in range(0, batch.num_rows, ROWS_MAX):
             await self._add(batch[start : start + ROWS_MAX])
 
@@ -107,8 +110,12 @@ class TaskLoad:
         fields = await self._payload_fields(rows)
         places = pa.arange(self._count + 1, self._count + 1 + rows.num_rows)
         for kind, chosen in self._kinds(rows).items():
-            check_new_job(*kind)
             entrypoint, priority, max_attempts = kind
+            if entrypoint is None:
+                raise ConfigurationError(
+                    'a row has no entrypoint; give one for all such rows: .option("entrypoint", "resize")'
+                )
+            check_new_job(entrypoint, priority, max_attempts)
             model = Job(
                 id="", entrypoint=entrypoint, priority=priority, max_attempts=max_attempts, created_at=now
             )
@@ -135,7 +142,7 @@ class TaskLoad:
             else:
                 await self._write(group)
         self._segments += await asyncio.gather(*self._writing)
-        return Loaded(self._version, self._count, self._segments, left_over)
+        return Loaded(self._version, self._mark, self._count, self._segments, left_over)
 
     def _kinds(self, rows: pa.RecordBatch) -> dict[Kind, pa.Int64Array]:
         """The rows of each entrypoint, priority and number of attempts."""
@@ -205,7 +212,7 @@ class TaskLoad:
 
 
 async def land(
-    storage: Bucket, loaded: Sequence[Loaded], name: str | None = None, mark: LoadMark = _FIRST
+    storage: Bucket, loaded: Sequence[Loaded], name: str | None = None, mark: LoadMark = FIRST
 ) -> bool:
     """Enqueue what the tasks loaded, in their order, all or nothing.
 
@@ -219,7 +226,7 @@ async def land(
             job = decode_job(line, "a task's load")
             jobs.append(replace(job, sequence=job.sequence + before))
         before += part.count
-    if not before:
+    if not before and (name is None or mark.query):
         return True
     queue = DirectQueue(storage)
     operation: Enqueue | EnqueueSegments
@@ -231,7 +238,8 @@ async def land(
             raise ConfigurationError(
                 f"{before} jobs would need {len(segments)} segments, of at most {_SEGMENTS_MAX}: every"
                 " partition holds many entrypoints or priorities. Bring each together first:"
-                ' df.repartition("entrypoint"). Nothing was enqueued.'
+                ' df.repartition("entrypoint"); if there are that many, write them in several parts.'
+                " Nothing was enqueued."
             )
         operation = EnqueueSegments(tuple(segments))
     else:

@@ -1,7 +1,8 @@
 """The options of the source and the sink: read once, on the driver, and refused with the reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from bucketq.archive import Wanted
@@ -11,22 +12,20 @@ from bucketq.queue import check_new_job
 from bucketq.storage import Bucket, open_storage
 
 TABLES = ("jobs", "archive", "lines")
-_OURS = (
-    "url",
-    "table",
-    "since",
-    "until",
-    "entrypoint",
-    "status",
+_READ = ("url", "table", "entrypoint", "status")
+# What can be said where.
+JOBS = _READ
+ARCHIVE = (*_READ, "since", "until")
+STREAM = (
+    *ARCHIVE,
     "starting_version",
     "ending_version",
     "max_objects_per_trigger",
     "max_bytes_per_trigger",
-    "priority",
-    "max_attempts",
-    "load_id",
-    "load_number",
 )
+STREAM_SINK = ("url", "entrypoint", "priority", "max_attempts", "load_id")
+SINK = (*STREAM_SINK, "load_number")
+_OURS = tuple(dict.fromkeys((*STREAM, *SINK)))
 # Spark shows the options of a source in its plans, but for the values of those whose names say that
 # they are secret. These do not.
 _SECRET = "secret."
@@ -46,6 +45,8 @@ class Options:
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
         self.url = self._given.get("url") or self._given.get("path") or ""
+        if self._given.get("path", self.url) != self.url:
+            raise ConfigurationError("a queue is named by the option url, or by the path, not by both")
         if not self.url:
             raise ConfigurationError(
                 'no queue is named; say .option("url", "s3://bucket/jobs.json"), or file://, gs://, az://'
@@ -80,8 +81,14 @@ class Options:
         try:
             return open_storage(self.url, **options)
         except BucketQError as error:
-            hint = f" Options of bucketq's own are {', '.join(_OURS)}." if "option" in str(error) else ""
-            raise ConfigurationError(f"{error}.{hint}") from None
+            hint = f". {self._meant(options)}" if "have no option" in str(error) else ""
+            raise ConfigurationError(f"{error}{hint}") from None
+
+    def check_for(self, what: str, known: Sequence[str]) -> None:
+        """Raise ConfigurationError for an option that says nothing here."""
+        for name in self._given:
+            if name in _OURS and name not in known:
+                raise ConfigurationError(f"{what} has no option {name}; it has {', '.join(known)}")
 
     @property
     def table(self) -> str:
@@ -124,7 +131,7 @@ class Options:
     @property
     def starting_version(self) -> int | None:
         """Where a stream begins; None if that is now."""
-        text = self._given.get("starting_version", "earliest")
+        text = self._given.get("starting_version", "earliest").lower()
         return None if text == "latest" else 0 if text == "earliest" else self.number("starting_version", 0)
 
     @property
@@ -147,10 +154,6 @@ class Options:
         """Which part of the load is written, if that is said."""
         return self.number("load_number", 0) if "load_number" in self._given else None
 
-    def has(self, name: str) -> bool:
-        """Whether an option is given."""
-        return name in self._given
-
     def number(self, name: str, default: int) -> int:
         """A whole number from 0, or any for a priority."""
         try:
@@ -159,7 +162,11 @@ class Options:
                 raise ValueError
             return number
         except ValueError:
-            raise ConfigurationError(f"{name} is a whole number, not {self._given[name]!r}") from None
+            least = "" if name == "priority" else " from 0"
+            words = ", or earliest, or latest" if name == "starting_version" else ""
+            raise ConfigurationError(
+                f"{name} is a whole number{least}{words}, not {self._given[name]!r}"
+            ) from None
 
     def limit(self, name: str) -> int | None:
         """A whole number from 1, or None if there is none."""
@@ -168,6 +175,13 @@ class Options:
         if (limit := self.number(name, 0)) < 1:
             raise ConfigurationError(f"{name} is a whole number from 1, not {limit}")
         return limit
+
+    def _meant(self, options: Mapping[str, object]) -> str:
+        for name in options:
+            for close in get_close_matches(name.replace("_", ""), [one.replace("_", "") for one in _OURS], 1):
+                meant = next(one for one in _OURS if one.replace("_", "") == close)
+                return f"Did you mean {meant}?"
+        return f"Options of bucketq's own are {', '.join(_OURS)}."
 
     def _moment(self, name: str) -> datetime | None:
         text = self._given.get(name)

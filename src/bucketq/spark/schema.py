@@ -55,24 +55,25 @@ def check_read(table: str, schema: StructType) -> list[str]:
 
 def check_written(schema: StructType, has_entrypoint: bool) -> None:
     """Raise ConfigurationError if rows with these columns cannot be jobs."""
-    for field in schema:
-        if field.name not in _WRITTEN:
+    names = [name.lower() for name in schema.names]
+    for name, field in zip(names, schema, strict=True):
+        if name not in _WRITTEN:
             raise ConfigurationError(
                 f"a job has no {field.name!r}: the columns are {', '.join(_WRITTEN)}. Drop it, or put it into"
                 ' the payload: df.select("entrypoint", to_json(struct(…)).alias("payload"))'
             )
-        types, wanted = _WRITTEN[field.name]
+        types, wanted = _WRITTEN[name]
         if not isinstance(field.dataType, types):
             raise ConfigurationError(
                 f"the column {field.name} is {field.dataType.simpleString()}, and should be {wanted}"
             )
-    if len(set(schema.names)) < len(schema.names):
+    if len(set(names)) < len(names):
         raise ConfigurationError(f"a column is there twice: {', '.join(schema.names)}")
-    if "entrypoint" not in schema.names and not has_entrypoint:
+    if "entrypoint" not in names and not has_entrypoint:
         raise ConfigurationError(
             'there is no column entrypoint; add one, or say .option("entrypoint", "resize") for all rows'
         )
-    if "payload" not in schema.names:
+    if "payload" not in names:
         raise ConfigurationError(
             'there is no column payload; make one, such as to_json(struct("*")).alias("payload")'
         )

@@ -78,7 +78,7 @@ def _java_homes() -> Iterator[Path]:
         yield Path(home)
     if program := shutil.which("java"):
         yield Path(program).resolve().parents[1]
-    yield from sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    yield from sorted(Path("/usr/lib/jvm").glob("*"))
 
 
 def _version_of(home: Path) -> int | None:

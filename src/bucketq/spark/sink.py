@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from bucketq.errors import ConfigurationError
 from bucketq.loads import LoadMark
 from bucketq.spark.loading import Defaults, Loaded, TaskLoad, discard, land
-from bucketq.spark.options import Options
+from bucketq.spark.options import SINK, STREAM_SINK, Options
 from bucketq.spark.schema import check_written
 from bucketq.spark.tables import read_queue
 
@@ -29,22 +29,25 @@ class Sink(DataSourceArrowWriter):
     """Enqueues the rows of a DataFrame."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_for("a write", SINK)
         self._options = options
         self._defaults = Defaults(*options.new_job)
         check_written(schema, has_entrypoint=self._defaults.entrypoint is not None)
+        state = read_queue(options)
         # The same for all tasks: as long as one of them writes, nothing of the others is collected.
-        self._version = read_queue(options).version
+        self._version = state.version
+        self._landed = state.loads.marks.get(options.load_id or "")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _loaded(self._options, self._version, self._defaults, iterator)
+        number = self._options.load_number
+        # In `foreachBatch` the micro-batch is the number, unless another one is given.
+        mark = (_micro_batch() if number is None else None) or LoadMark(number or 0)
+        rows = iter(()) if mark == self._landed else iterator
+        return _loaded(self._options, self._version, self._defaults, mark, rows)
 
     def commit(self, messages: Messages) -> None:
-        number = self._options.load_number
-        mark = LoadMark(number or 0)
-        for loaded in _loads(messages):
-            # In `foreachBatch` the micro-batch is the number, unless another one is given.
-            if number is None and loaded.batch is not None:
-                mark = LoadMark(loaded.batch, loaded.query or "")
+        marks = {loaded.mark for loaded in _loads(messages)}
+        mark = marks.pop() if marks else LoadMark(self._options.load_number or 0)
         _land(self._options, messages, self._options.load_id, mark)
 
     def abort(self, messages: Messages) -> None:
@@ -55,40 +58,48 @@ class StreamSink(DataSourceStreamArrowWriter):
     """Enqueues the rows of each micro-batch, once, also if it is repeated."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_for("a stream's sink", STREAM_SINK)
         self._options = options
         self._defaults = Defaults(*options.new_job)
         check_written(schema, has_entrypoint=self._defaults.entrypoint is not None)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        mark = _micro_batch()
+        if mark is None:
+            raise ConfigurationError("Spark does not say of which query this micro-batch is")
         # Of its own: the driver's may be days old, and then what is written could be collected at once.
-        return _loaded(self._options, read_queue(self._options).version, self._defaults, iterator)
+        state = read_queue(self._options)
+        landed = state.loads.marks.get(self._options.load_id or mark.query)
+        rows = iter(()) if mark == landed else iterator
+        return _loaded(self._options, state.version, self._defaults, mark, rows)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 (Spark's name)
-        queries = {loaded.query for loaded in _loads(messages)}
-        for query in queries:
-            if query is None or len(queries) > 1:
-                raise ConfigurationError("Spark does not say of which query this micro-batch is")
-            _land(self._options, messages, self._options.load_id or query, LoadMark(batchId, query))
+        for mark in {loaded.mark for loaded in _loads(messages)}:
+            _land(self._options, messages, self._options.load_id or mark.query, mark)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         _abort(self._options, messages)
 
 
-def _loaded(options: Options, version: int, defaults: Defaults, batches: Iterator[pa.RecordBatch]) -> Loaded:
+def _micro_batch() -> LoadMark | None:
+    """The micro-batch that this task works for, if it does for one."""
     context = TaskContext.get()
     assert context is not None, "a task of Spark's writes"
+    number = context.getLocalProperty("streaming.sql.batchId")
+    query = context.getLocalProperty("sql.streaming.queryId")
+    return LoadMark(int(number), query) if number and query else None
 
+
+def _loaded(
+    options: Options, version: int, defaults: Defaults, mark: LoadMark, batches: Iterator[pa.RecordBatch]
+) -> Loaded:
     async def load() -> Loaded:
-        task = TaskLoad(options.open(), version, defaults)
+        task = TaskLoad(options.open(), version, defaults, mark)
         for rows in batches:
             await task.add(rows)
         return await task.finish()
 
-    loaded = asyncio.run(load())
-    loaded.query = context.getLocalProperty("sql.streaming.queryId")
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    loaded.batch = None if batch is None else int(batch)
-    return loaded
+    return asyncio.run(load())
 
 
 def _land(options: Options, messages: Messages, name: str | None, mark: LoadMark) -> None:

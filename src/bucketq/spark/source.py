@@ -64,4 +64,7 @@ class BucketQSource(DataSource):
 
 def _refuse_overwriting(overwrite: bool) -> None:
     if overwrite:
-        raise ConfigurationError('jobs are added to a queue, which is never overwritten: use .mode("append")')
+        raise ConfigurationError(
+            'jobs are added to a queue, which is never overwritten: use .mode("append"), or for a stream'
+            ' .outputMode("append")'
+        )

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from bucketq.archive_name import ArchiveName, Piece, pieces
 from bucketq.errors import ConfigurationError
 from bucketq.ledger import Ledger
-from bucketq.spark.options import Options
+from bucketq.spark.options import STREAM, Options
 from bucketq.spark.schema import check_read
 from bucketq.spark.tables import ArchivePart, archive_of, check_there, in_tasks, read_archived, read_queue
 from bucketq.state import QueueState
@@ -35,6 +35,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the archive from version to version."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_for("a stream", STREAM)
         self._options = options
         self._wanted = options.wanted
         self._names = check_read(options.table, schema)

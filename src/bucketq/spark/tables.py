@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -23,9 +24,11 @@ from bucketq.jobline import decode_job, encode_job
 from bucketq.segment import Segment, SegmentLines
 from bucketq.spark import columns
 from bucketq.spark.objects import side_objects
-from bucketq.spark.options import Options
+from bucketq.spark.options import ARCHIVE, JOBS, Options
 from bucketq.spark.schema import check_read
 from bucketq.state import QueueState
+
+P = TypeVar("P", Piece, Segment)
 
 # A task should be worth starting, but there should be some for every core.
 _TASK_BYTES_MAX = 16 * 1024 * 1024
@@ -57,6 +60,7 @@ class ArchiveReader(DataSourceReader):
     """Reads finished jobs, each of them once."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_for(f"the table {options.table}", ARCHIVE)
         self._options = options
         self._wanted = options.wanted
         self._names = check_read(options.table, schema)
@@ -79,21 +83,20 @@ class JobsReader(DataSourceReader):
     """Reads the jobs that are in the queue."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_for("the table jobs", JOBS)
         self._options = options
         self._names = check_read("jobs", schema)
         if options.status is not None and options.status not in list(JobStatus):
             raise ConfigurationError(
                 f"a job in the queue is queued, in_progress or dead, not {options.status!r}"
             )
-        if options.has("since") or options.has("until"):
-            raise ConfigurationError("since and until are for the table archive, by when jobs finished")
 
     def partitions(self) -> list[InputPartition]:
         state = read_queue(self._options)
         check_there(state, self._options)
         in_file = LivePart([encode_job(job) for job in state.jobs if self._is_wanted(job)], ())
-        segments = [LivePart((), [one]) for one in state.backlog if self._may_hold(one)]
-        return [in_file, *segments]
+        segments = (one for one in state.backlog if self._may_hold(one))
+        return [in_file, *(LivePart((), group) for group in in_tasks(segments))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LivePart)
@@ -108,8 +111,9 @@ class JobsReader(DataSourceReader):
             content = await side_objects(self._options.open()).read(segment.name)
         except ObjectNotFoundError:
             raise CorruptStateError(
-                f"{segment.name}, with {segment.count} waiting jobs, is not there any more: since this query"
-                " was planned, they were dequeued or sorted into another segment. Load the table again."
+                f"{segment.name}, with {segment.count} waiting jobs, is not there any more. Most likely they"
+                " were dequeued, or sorted into another segment, since this query was planned: load the table"
+                " again. If that does not help, the object is lost: see `bucketq verify`."
             ) from None
         return list(SegmentLines(segment, content).jobs(segment))
 
@@ -142,12 +146,12 @@ def check_there(state: QueueState, options: Options) -> None:
         raise ConfigurationError(f"there is no queue at {options.url}")
 
 
-def in_tasks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """The pieces, some together for each task."""
+def in_tasks(pieces: Iterable[P]) -> Iterator[list[P]]:
+    """Pieces of the archive, or segments, small ones together, for each task."""
     pieces = list(pieces)
     total = sum(piece.size for piece in pieces)
     limit = min(max(total // _TASKS, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
-    task: list[Piece] = []
+    task: list[P] = []
     size = 0
     for piece in pieces:
         if task and size + piece.size > limit:

@@ -14,6 +14,13 @@ from bucketq.storage.port import Bucket
 # What a URL's query may set. The rest are secrets and objects: those are keyword arguments only.
 _QUERY_OPTIONS = {"account_name", "endpoint_url", "region_name"}
 
+# What other tools call them.
+_MEANT = {
+    **dict.fromkeys(("s3a", "s3n"), "; here S3 is s3://"),
+    "gcs": "; here GCS is gs://",
+    **dict.fromkeys(("abfs", "abfss", "wasbs", "azure"), "; here Azure is az://"),
+}
+
 _memories: dict[str, InMemoryStorage] = {}
 
 
@@ -36,7 +43,7 @@ def open_storage(url: str, **options: Any) -> Bucket:
     if opener is None:
         raise ConfigurationError(
             f"no storage has the scheme {parts.scheme!r}; known are {_known_schemes()},"
-            " and grpc:// for brokers"
+            f" and grpc:// for brokers{_MEANT.get(parts.scheme, '')}"
         )
     return opener(parts, {**_query_options(parts), **options})
 
