@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,7 +93,7 @@ def _run(given: argparse.Namespace) -> int:
 def _report(given: argparse.Namespace) -> int:
     from bucketq.pipeline.lake import Lake
     from bucketq.pipeline.report.findings import find
-    from bucketq.pipeline.report.page import page
+    from bucketq.pipeline.report.page import page, write_report
     from bucketq.pipeline.run import run
     from bucketq.pipeline.targets import read_targets
 
@@ -106,7 +105,7 @@ def _report(given: argparse.Namespace) -> int:
             if given.watch is not None:
                 run(spark, {"url": given.url}, given.out, targets)
             refresh_s = None if given.watch is None else max(1, round(given.watch))
-            _put(given.html, page(find(Lake(spark, given.out), given.days), refresh_s))
+            write_report(given.html, page(find(Lake(spark, given.out), given.days), refresh_s))
             print(f"{given.html} is written", flush=True)
             if given.watch is None:
                 return 0
@@ -134,8 +133,7 @@ def _spark(given: argparse.Namespace) -> Iterator["SparkSession"]:
     settings = dict(_setting(text) for text in given.conf)
     if given.verbose:
         settings.setdefault("spark.log.level", "INFO")
-    with _quiet(not given.verbose):
-        session = local_session(given.master, settings=settings)
+    session = local_session(given.master, settings=settings, is_quiet=not given.verbose)
     try:
         yield session
     finally:
@@ -147,27 +145,3 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals:
         raise ConfigurationError(f"--conf takes KEY=VALUE, not {text!r}")
     return key, value
-
-
-@contextmanager
-def _quiet(is_quiet: bool) -> Iterator[None]:
-    """Let nobody hear what Java says while it starts."""
-    if not is_quiet:
-        yield
-        return
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-def _put(path: Path, text: str) -> None:
-    """Replace a file as a whole: somebody may be reading it."""
-    hidden = path.with_name(f".{path.name}")
-    hidden.write_text(text)
-    hidden.replace(path)

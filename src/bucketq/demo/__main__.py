@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bucketq.demo.aftermath import report
 from bucketq.demo.display import print_summary, watch
 from bucketq.demo.story import Story
 from bucketq.errors import BucketQError
@@ -21,9 +22,14 @@ def main() -> int:
     parser.add_argument(
         "--file", type=Path, metavar="PATH", help="where to put the queue (default: a new temporary folder)"
     )
-    path = parser.parse_args().file or Path(tempfile.mkdtemp(prefix="bucketq-demo-")) / "queue.json"
+    parser.add_argument("--no-report", action="store_true", help="end without the data pipeline")
+    options = parser.parse_args()
+    path = options.file or Path(tempfile.mkdtemp(prefix="bucketq-demo-")) / "queue.json"
     try:
-        return asyncio.run(_tell(Story(path)))
+        code = asyncio.run(_tell(Story(path)))
+        if not options.no_report:
+            report(path.absolute())
+        return code
     except BucketQError as error:
         print(f"demo: {error}", file=sys.stderr)
     except KeyboardInterrupt:

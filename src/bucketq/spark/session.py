@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,15 @@ _INSTALL = {
 
 
 def local_session(
-    master: str = "local[*]", *, name: str = "bucketq", settings: dict[str, str] | None = None
+    master: str = "local[*]",
+    *,
+    name: str = "bucketq",
+    settings: dict[str, str] | None = None,
+    is_quiet: bool = False,
 ) -> "SparkSession":
     """A Spark session on this machine, in UTC; `settings` go to Spark.
+
+    With `is_quiet` nobody hears what Java says while it starts.
 
         spark = local_session()
         spark.read.format("bucketq").option("url", "file:///var/lib/myapp/queue.json").load().show()
@@ -54,7 +61,8 @@ def local_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in (_SETTINGS | (settings or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _silence() if is_quiet else nullcontext():
+        return builder.getOrCreate()
 
 
 def find_java() -> Path:
@@ -71,6 +79,19 @@ def find_java() -> Path:
         f"Spark needs Java {JAVA_MIN} or newer, and there is none{seen}. Install it: {how}."
         " If it is somewhere else, set JAVA_HOME to its folder."
     )
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _java_homes() -> Iterator[Path]:

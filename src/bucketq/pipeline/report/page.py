@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
@@ -44,6 +45,13 @@ def page(found: Findings, refresh_s: int | None = None) -> str:
         f"{refresh}<title>bucketq report</title><style>{_STYLE}</style></head>"
         f"<body>{''.join(body)}</body></html>\n"
     )
+
+
+def write_report(path: Path, text: str) -> None:
+    """Replace a file as a whole: somebody may be reading it."""
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(text)
+    hidden.replace(path)
 
 
 def _summary(found: Findings) -> str:
