@@ -13,6 +13,7 @@ COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --ge
 RUNTIME = .venv/.runtime-installed
 DEV = .venv/.dev-installed
 SERVERS = .tools/.servers-installed
+JAVA = .tools/.java-installed
 
 CODE = $(wildcard src tests bench examples)
 
@@ -26,10 +27,10 @@ help:
 	@echo 'bucketq: a durable job queue that lives in a bucket.'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-setup: $(DEV) $(SERVERS) ## Set up everything: packages in .venv, test servers in .tools
+setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test servers in .tools
 	@echo 'setup: ready. Next: make test, or make demo.'
 
-test: lint $(SERVERS) ## Lint, then run every test. One test: make test ARGS='-k name'
+test: lint $(SERVERS) $(JAVA) ## Lint, then run every test. One test: make test ARGS='-k name'
 	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(DEV) ## Check style, format and types; change nothing
@@ -41,10 +42,10 @@ format: $(DEV) ## Format the code and apply the safe fixes
 	$(PY) -m ruff check --fix-only $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-demo: $(RUNTIME) ## Watch a queue at work
+demo: $(RUNTIME) $(JAVA) ## Watch a queue at work, and see the report on what it did
 	@$(PY) -m bucketq.demo $(ARGS)
 
-bench: $(DEV) $(SERVERS) ## Measure. Options: make bench ARGS='--help'
+bench: $(DEV) $(SERVERS) $(JAVA) ## Measure. Options: make bench ARGS='--help'
 	@$(PY) -m bench $(ARGS)
 
 sim: $(DEV) ## Search for a seed that breaks a promise. Again: make sim SEED=123
@@ -57,7 +58,7 @@ proto: $(DEV) ## Generate the messages of proto/ anew
 	$(PY) -m grpc_tools.protoc -Iproto --python_out=src --pyi_out=src proto/bucketq/v1/queue.proto
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
-	$(COMPILE) pyproject.toml requirements.in --extra cli --extra broker --output-file requirements.lock
+	$(COMPILE) pyproject.toml requirements.in --extra cli --extra broker --extra spark --output-file requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
 	cd tests/tools && npm install --package-lock-only
 
@@ -73,7 +74,7 @@ $(PY):
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 $(RUNTIME): $(PY) requirements.lock pyproject.toml
-	@echo 'setup: installing bucketq and what it needs'
+	@echo 'setup: installing bucketq and what it needs (Spark is large: a minute or two, the first time)'
 	@$(PIP_INSTALL) -r requirements.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -82,6 +83,9 @@ $(DEV): $(RUNTIME) requirements-dev.lock
 	@echo 'setup: installing what tests, lint and bench need (a minute, the first time)'
 	@$(PIP_INSTALL) -r requirements-dev.lock
 	@touch $@
+
+$(JAVA): tests/tools/install-java
+	@sh tests/tools/install-java $@
 
 $(SERVERS): tests/tools/install tests/tools/package-lock.json
 	@sh tests/tools/install .tools $@

@@ -35,6 +35,7 @@ PARTS = (
     "archive",
     "brokers",
     "spark",
+    "pipeline",
     *(series.key for series in SUITE),
 )
 
@@ -75,6 +76,8 @@ def main() -> None:
         report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
     if "spark" in parts:
         _measure_spark(report, folder, options.quick)
+    if "pipeline" in parts:
+        _measure_pipeline(report, folder, options.quick)
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:
@@ -117,6 +120,14 @@ def _measure_spark(report: Report, folder: Path, quick: bool) -> None:
     report.say("spark")
     amount = sparking.Amount().shortened() if quick else sparking.Amount()
     report.add_findings("spark", "Spark, local file", sparking.measure(folder, amount))
+
+
+def _measure_pipeline(report: Report, folder: Path, quick: bool) -> None:
+    from bench import piping
+
+    report.say("pipeline")
+    amount = piping.Amount().shortened() if quick else piping.Amount()
+    report.add_findings("pipeline", "The data pipeline, local file", piping.measure(folder, amount))
 
 
 def _measure_suite(report: Report, parts: set[str], options: argparse.Namespace) -> None:

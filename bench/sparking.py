@@ -67,7 +67,7 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
 
 
 def _source(spark: SparkSession, folder: Path, amount: Amount) -> list[Finding]:
-    url = _write_archive(folder / "day", amount.archived)
+    url = write_archive(folder / "day", amount.archived)
 
     def ours() -> None:
         _consume(spark.read.format("bucketq").option("url", url).load())
@@ -152,7 +152,7 @@ def _consume(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _write_archive(folder: Path, jobs: int) -> str:
+def write_archive(folder: Path, jobs: int) -> str:
     """A queue whose jobs have all finished, evenly over a day."""
     version, done = 0, 0
     for hour in range(24):

@@ -29,6 +29,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
         "spark.driver.memory": "1g",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.log.level": "OFF",
+        # Jobs are over before it would pay to compile them well.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
     }
     session = local_session("local[2,3]", settings=settings)
     yield session

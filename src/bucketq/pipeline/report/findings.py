@@ -14,6 +14,7 @@ from bucketq.pipeline.quality import Check, last_checks
 
 # Of more entrypoints the busiest are shown.
 SHOWN = 12
+_SHORT = timedelta(hours=6)
 
 
 @dataclass
@@ -23,8 +24,10 @@ class Findings:
     url: str
     since: datetime
     until: datetime
+    # What happened hour by hour; or minute by minute, if it was not long.
+    step: str
+    steps: list[Row]
     hours: list[Row]
-    days: list[Row]
     total: Row
     talkers: list[Row]
     errors: list[Row]
@@ -38,10 +41,12 @@ def find(lake: Lake, days: int) -> Findings:
     """The figures of the last days that a lake knows. Raises ConfigurationError if there are none."""
     if not lake.has_days(GOLD, "activity", "window=day"):
         raise ConfigurationError(f"there is nothing to report in {lake.root}: run the pipeline first")
-    activity = lake.read(GOLD, "activity")
-    until = _utc(activity.where("window = 'hour' AND finished > 0").agg(F.max("start")).collect()[0][0])
-    since = until - timedelta(days=days) + timedelta(hours=1)
-    first_day = since.date()
+    by_hour = lake.read(GOLD, "activity").where(F.expr("window = 'hour'") & (F.col("entrypoint") == ALL))
+    last_hour = _utc(by_hour.where("finished > 0").agg(F.max("start")).collect()[0][0])
+    first_day = (last_hour - timedelta(days=days - 1)).date()
+    first_hour = by_hour.where(F.col("day") >= F.lit(first_day)).agg(F.min("start")).collect()[0][0]
+    since, until = _utc(first_hour), last_hour + timedelta(hours=1)
+    step = "minute" if until - since <= _SHORT else "hour"
 
     def recent(table: str) -> Any:
         return lake.read(GOLD, table).where(F.col("day") >= F.lit(first_day))
@@ -55,7 +60,8 @@ def find(lake: Lake, days: int) -> Findings:
     busy = F.sum(F.col("concurrency") * 86400).alias("busy_s")
     talkers = by_day.where(F.col("entrypoint") != ALL).groupBy("entrypoint").agg(*sums, busy)
     of_all = F.col("entrypoint") == ALL
-    hours = recent("activity").where(of_all & (F.col("window") == "hour") & (F.col("start") >= F.lit(since)))
+    steps = recent("activity").where(of_all & (F.col("window") == step)).orderBy("start").collect()
+    hours = recent("activity").where(of_all & (F.col("window") == "hour")).orderBy("start").collect()
     has_errors = lake.has_days(GOLD, "errors")
     errors = (
         recent("errors")
@@ -72,9 +78,10 @@ def find(lake: Lake, days: int) -> Findings:
     return Findings(
         url=str(lake.note("source").get("url", "")),
         since=since,
-        until=until + timedelta(hours=1),
-        hours=[_with_utc(row, "start") for row in hours.orderBy("start").collect()],
-        days=by_day.where(of_all).orderBy("day").collect(),
+        until=until,
+        step=step,
+        steps=[_with_utc(row, "start") for row in steps],
+        hours=[_with_utc(row, "start") for row in hours],
         total=by_day.where(of_all).agg(*sums, busy).collect()[0],
         talkers=talkers.orderBy(F.desc("finished")).limit(SHOWN).collect(),
         errors=[_with_utc(row, "last_at") for row in _most(errors)] if errors is not None else [],

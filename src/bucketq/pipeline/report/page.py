@@ -72,9 +72,9 @@ def _summary(found: Findings) -> str:
 
 
 def _tiles(found: Findings) -> str:
-    total, last = found.total, found.hours
-    waits = [row.wait_p95_s for row in last if row.wait_p95_s is not None]
-    runs = [row.run_p95_s for row in last if row.run_p95_s is not None]
+    total = found.total
+    waits = [row.wait_p95_s for row in found.hours if row.wait_p95_s is not None]
+    runs = [row.run_p95_s for row in found.hours if row.run_p95_s is not None]
     hours = max((found.until - found.since) / timedelta(hours=1), 1)
     share = total.failed / total.finished if total.finished else 0.0
     tiles = [
@@ -94,8 +94,11 @@ def _tiles(found: Findings) -> str:
 
 
 def _over_time(found: Findings) -> list[str]:
-    moments = [found.since.replace(minute=0) + timedelta(hours=n) for n in range(_hours(found))]
-    by_start = {row.start: row for row in found.hours}
+    step = timedelta(minutes=1) if found.step == "minute" else timedelta(hours=1)
+    by_start = {row.start: row for row in found.steps}
+    # Where nothing happened there is no row, but the time passed all the same.
+    count_of_steps = int((max(by_start) - min(by_start)) / step) + 1
+    moments = [min(by_start) + number * step for number in range(count_of_steps)]
 
     def line(name: str, column: str, missing: float | None) -> Line:
         rows = [by_start.get(moment) for moment in moments]
@@ -105,7 +108,7 @@ def _over_time(found: Findings) -> list[str]:
         )
 
     counts = [line(name, name, 0.0) for name in ("enqueued", "finished", "failed")]
-    parts = [lines("Jobs an hour", counts)]
+    parts = [lines(f"Jobs, by the {found.step}", counts)]
     for what, title in (
         ("wait", "Waiting, from enqueueing to the first claim"),
         ("run", "Running, the last attempt"),
@@ -114,10 +117,6 @@ def _over_time(found: Findings) -> list[str]:
         parts.append(lines(title, levels, seconds))
     parts.append(lines("Workers busy at the same time", [line("concurrency", "concurrency", 0.0)]))
     return parts
-
-
-def _hours(found: Findings) -> int:
-    return int((found.until - found.since.replace(minute=0)) / timedelta(hours=1))
 
 
 def _by_hour(found: Findings) -> str:

@@ -1,0 +1,70 @@
+"""Piping: the data pipeline over archives of two sizes, and again with nothing new."""
+
+import resource
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench.deep import Finding
+from bench.sparking import write_archive
+from bucketq.pipeline.run import Outcome, run
+from bucketq.pipeline.targets import read_targets
+from bucketq.spark import local_session
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is measured: archived jobs, few and many, and how many it takes to be warm."""
+
+    warm: int = 24_000
+    few: int = 100_000
+    many: int = 1_000_000
+
+    def shortened(self) -> "Amount":
+        """The same for a quick look."""
+        return Amount(warm=240, few=480, many=960)
+
+
+def measure(folder: Path, amount: Amount) -> list[Finding]:
+    """Run the pipeline on a small and on a large archive, each twice."""
+    folder = folder / "piping"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    spark = local_session("local[2]", is_quiet=True)
+    try:
+        _run(spark, folder, amount.warm)
+        few_s, _, _ = _run(spark, folder, amount.few)
+        before = _memory()
+        many_s, again_s, outcome = _run(spark, folder, amount.many)
+        print({step: round(took_s, 1) for step, took_s in outcome.took_s.items()})
+        return [
+            Finding(
+                f"seconds of a first run, {amount.few:,} and {amount.many:,} jobs", few_s, many_s, most=11
+            ),
+            Finding("seconds of a run, the first and one with nothing new", many_s, again_s, most=0.2),
+            Finding(
+                "megabytes of the Python driver, after few jobs and after many", before, _memory(), most=1.5
+            ),
+        ]
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(spark: SparkSession, folder: Path, jobs: int) -> tuple[float, float, Outcome]:
+    url = write_archive(folder / str(jobs), jobs)
+    took, outcomes = list[float](), list[Outcome]()
+    for _ in range(2):
+        started_s = time.perf_counter()
+        outcomes.append(run(spark, {"url": url}, str(folder / f"lake-{jobs}"), read_targets(None)))
+        took.append(time.perf_counter() - started_s)
+        assert outcomes[-1].is_sound, outcomes[-1].checks
+    assert outcomes[1].days == []
+    return took[0], took[1], outcomes[0]
+
+
+def _memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
