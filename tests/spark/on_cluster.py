@@ -12,6 +12,9 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from bucketq.pipeline.run import run
+from bucketq.pipeline.targets import read_targets
+
 WAIT_S = 60
 
 
@@ -100,7 +103,26 @@ def connected(spark, url, folder):
     return read(spark, url, folder)
 
 
-STEPS = {step.__name__: step for step in (killed, speculated, read, connected)}
+def pipeline(spark, url, folder):
+    """Run the pipeline; stop for good before a step for which there is a file "stop-…"."""
+
+    def on_step(step):
+        Path(f"{folder}/at-{step}").write_text("")
+        while Path(f"{folder}/stop-{step}").exists():
+            time.sleep(0.05)
+
+    outcome = run(spark, {"url": url}, f"{folder}/lake", read_targets(None), on_step)
+    activity = spark.read.parquet(f"{folder}/lake/gold/activity")
+    hours = activity.where("window = 'hour' AND entrypoint = '*'")
+    return {
+        "checks": [one.passed for one in outcome.checks],
+        "silver": spark.read.parquet(f"{folder}/lake/silver").select("id").distinct().count(),
+        "rows": spark.read.parquet(f"{folder}/lake/silver").count(),
+        "gold": hours.agg(F.sum("finished")).first()[0],
+    }
+
+
+STEPS = {step.__name__: step for step in (killed, speculated, read, pipeline, connected)}
 
 
 SETTINGS = {

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ class Driver:
         self.begin(step, queue)
         return self.answer()
 
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
     def end(self):
         self._process.stdin.close()
         try:
@@ -69,6 +76,13 @@ def driver(cluster, tmp_path_factory):
     driver = Driver(cluster.master, tmp_path_factory.mktemp("driver") / "log")
     yield driver
     driver.end()
+
+
+def wait_for(path):
+    until_s = time.monotonic() + WITHIN_S
+    while not path.exists():
+        assert time.monotonic() < until_s, f"there is no {path}"
+        time.sleep(0.1)
 
 
 def numbers(queue):
@@ -107,6 +121,35 @@ def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     again = [path.name for path in queue.path.parent.glob("attempt-*-[1-9]")]
     assert again, "a task that was on the dead executor was run again"
     assert numbers(queue) == list(range(120_000))
+
+
+def test_the_pipeline_survives_the_death_of_an_executor(cluster, driver, queue):
+    queue.finish("mail", range(3000), batch=100, at=datetime(2026, 2, 15, 12, tzinfo=UTC))
+    driver.begin("pipeline", queue)
+    wait_for(queue.path.parent / "lake" / "bronze")
+    os.kill(cluster.executors()[0], signal.SIGKILL)
+    assert driver.answer() == {"checks": [True] * 4, "silver": 3000, "rows": 3000, "gold": 3000}
+
+
+def test_the_pipeline_goes_on_after_its_driver_was_killed_between_steps(cluster, queue, tmp_path):
+    count = 0
+    for number, step in enumerate(["silver", "gold", "quality"]):
+        queue.finish("mail", range(500), batch=100, at=datetime(2026, 2, 15 + number, 12, tzinfo=UTC))
+        count += 500
+        (queue.path.parent / f"stop-{step}").write_text("")
+        driver = Driver(cluster.master, tmp_path / f"log-{step}")
+        driver.begin("pipeline", queue)
+        wait_for(queue.path.parent / f"at-{step}")
+        driver.kill()
+        (queue.path.parent / f"stop-{step}").unlink()
+    driver = Driver(cluster.master, tmp_path / "log")
+    assert driver.do("pipeline", queue) == {
+        "checks": [True] * 4,
+        "silver": count,
+        "rows": count,
+        "gold": count,
+    }
+    driver.end()
 
 
 def test_spark_connect_reads_writes_and_streams(queue, tmp_path):

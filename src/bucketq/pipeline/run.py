@@ -48,6 +48,8 @@ def run(
     outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake", read_targets(None))
     assert outcome.is_sound, outcome.checks
     """
+    # Days and hours are those of UTC, here as in the archive.
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
     lake = Lake(spark, out)
     _claim(lake, source["url"])
     counters = _counters(Options(source))
