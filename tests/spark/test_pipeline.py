@@ -22,6 +22,9 @@ from bucketq.verify import verify
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 TARGETS = Targets(Target(), {})
 
+# Each run is a few dozen small jobs of Spark.
+pytestmark = pytest.mark.timeout(300)
+
 
 class Pipeline:
     """A queue with an archive, and a lake over it."""
@@ -143,7 +146,7 @@ def test_concurrency_is_the_time_that_attempts_took(pipeline, queue):
     claimed = []
     queue.ask(begin, NOON)
     queue.ask(claim, NOON)
-    # Four jobs of 90 minutes by one worker, over two hours and the end of a day.
+    # Four jobs of 90 minutes by one worker, over two hours.
     queue.ask(finish, NOON + timedelta(minutes=90), archive_jobs_max=4)
     pipeline.run()
     rows = pipeline.lake().read("gold", "activity").where("entrypoint = 'long'").collect()
@@ -213,6 +216,7 @@ def test_what_cannot_be_read_is_in_quarantine_with_reason_and_place(pipeline, qu
     first, second, third = (queue.path.parent / "queue" / name for name in queue.objects("archive"))
     lines = first.read_text().split("\n")
     lines[4] = '{"v":1,"id":7},'
+    lines[5] = lines[5].replace('"v":1', '"v":1,"error":{}')
     first.write_text("\n".join(lines))
     second.write_text("no archive")
     outcome = pipeline.run()
@@ -224,11 +228,21 @@ def test_what_cannot_be_read_is_in_quarantine_with_reason_and_place(pipeline, qu
     ]
     quarantined = {(row.object, row.line): row for row in pipeline.lake().read("quarantine").collect()}
     names = [f"archive/2026-02-15T12/{path.name}" for path in (first, second, third)]
-    assert quarantined.keys() == {(names[0], 5), (names[1], 1)}
+    assert quarantined.keys() == {(names[0], 5), (names[0], 6), (names[1], 1)}
     assert quarantined[names[0], 5].text == '{"v":1,"id":7}'
     assert "no archived job" in quarantined[names[0], 5].reason
     assert quarantined[names[1], 1].reason == "it is no JSON array"
-    assert pipeline.lake().read("silver").count() == 19
+    assert pipeline.lake().read("silver").count() == 18
+
+
+def test_a_day_of_which_nothing_can_be_read_stops_nothing(pipeline, queue):
+    queue.finish("mail", range(2), batch=2, at=NOON)
+    [name] = queue.objects("archive")
+    (queue.path.parent / "queue" / name).write_text("no archive")
+    assert not pipeline.run().is_sound
+    queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=1))
+    assert pipeline.run().days == ["2026-02-16"]
+    assert pipeline.lake().read("gold", "activity").where("window = 'day'").count() == 2
 
 
 def test_checks_find_doubles_and_times_that_run_backwards(pipeline, queue):

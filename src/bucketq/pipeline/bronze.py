@@ -43,7 +43,9 @@ def folder_of(number: int) -> str:
 def _take_in(lake: Lake, frame: DataFrame, number: int) -> None:
     lines = frame.withColumn("ingested_at", F.lit(datetime.now(UTC))).withColumn("day", _day())
     lines.write.partitionBy("day").mode("overwrite").parquet(lake.path(BRONZE, folder_of(number)))
-    damaged = lake.spark.read.parquet(lake.path(BRONZE, folder_of(number))).where("reason IS NOT NULL")
+    # With its schema, for there may be no line at all.
+    taken_in = lake.spark.read.schema(lines.schema).parquet(lake.path(BRONZE, folder_of(number)))
+    damaged = taken_in.where("reason IS NOT NULL")
     damaged.coalesce(1).write.mode("overwrite").parquet(lake.path(QUARANTINE, folder_of(number)))
 
 

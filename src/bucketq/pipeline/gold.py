@@ -31,12 +31,19 @@ def aggregate(lake: Lake, targets: Targets) -> list[str]:
     """Make the days anew that silver or other targets have changed; return them."""
     refined, done = lake.note(SILVER).get("ingest", -1), lake.note(GOLD)
     wanted = repr((targets.default, sorted(targets.of.items())))
-    if done.get("ingest", -1) == refined and done.get("targets", wanted) == wanted:
+    if done.get("ingest", -1) == refined and (not done or done.get("targets") == wanted):
         return []
     changed = _changed_days(lake, done.get("ingest", -1), refined)
     if changed:
         _aggregate_days(lake, changed)
-    _write_slo(lake, targets, days_of(lake, SILVER) if done.get("targets") != wanted else changed)
+    silver_days = days_of(lake, SILVER)
+    slo_days = (
+        silver_days if done.get("targets") != wanted else [day for day in changed if day in silver_days]
+    )
+    if slo_days:
+        # Should this be interrupted, the next run must not take the old note for what is there.
+        lake.write_note(GOLD, {**done, "targets": ""})
+    _write_slo(lake, targets, slo_days)
     lake.write_note(GOLD, {"ingest": refined, "targets": wanted})
     return changed
 
@@ -47,15 +54,20 @@ def _changed_days(lake: Lake, after: int, until: int) -> list[str]:
 
 
 def _aggregate_days(lake: Lake, changed: list[str]) -> None:
+    if not lake.has_days(SILVER):
+        return
     jobs = lake.read(SILVER)
     finished = jobs.where(F.col("day").isin(changed))
-    touched = _touched(finished)
+    # None, if nothing of these days can be read.
+    touched = _touched(finished) or changed
     since = jobs.where(F.col("day") >= F.lit(touched[0]).cast("date"))
     for window in WINDOWS:
         _remove_days(lake, touched, "activity", f"window={window}")
     _append(lake, "activity", _activity(since, touched), "window", "day")
     _replace(lake, "errors", _errors(finished), changed)
     _replace(lake, "slowest", _slowest(finished), changed)
+    if not lake.has_days(GOLD, "activity", "window=day"):
+        return
     trends = _trends(lake.read(GOLD, "activity").where("window = 'day'"))
     trends.coalesce(1).write.mode("overwrite").parquet(lake.path(GOLD, "trends"))
 

@@ -51,8 +51,8 @@ def run(
     # Days and hours are those of UTC, here as in the archive.
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     lake = Lake(spark, out)
-    _claim(lake, source["url"])
     counters = _counters(Options(source))
+    _claim(lake, source["url"])
     outcome = Outcome()
 
     def step(name: str, work: Callable[[], None]) -> None:

@@ -32,9 +32,8 @@ def refine(lake: Lake) -> list[str]:
         return []
     days = sorted({day for number in new for day in days_of(lake, BRONZE, folder_of(number))})
     if days:
-        # The days first: should this be interrupted, whoever comes next has to know them.
         _write(lake, lake.read(BRONZE).where(F.col("day").isin(days)), days)
-    lake.write_note(SILVER, {"ingest": new[-1], "days": days})
+    lake.write_note(SILVER, {"ingest": new[-1]})
     return days
 
 

@@ -190,8 +190,9 @@ def live(jobs: Sequence[Job], names: Sequence[str]) -> pa.RecordBatch:
 
 def _are_sound(lines: Sequence[bytes]) -> bool:
     try:
-        return not lines or archived(lines, ["id"], Wanted()).num_rows == len(lines)
-    except UnreadableLinesError:
+        b"".join(lines).decode()
+        return not lines or archived(lines, ARCHIVE.names, Wanted()).num_rows == len(lines)
+    except (UnreadableLinesError, UnicodeDecodeError):
         return False
 
 
@@ -202,8 +203,12 @@ def _first_batch(name: str) -> int | None:
 
 def _why(line: bytes) -> str | None:
     try:
+        line.decode()
         decode_archived(line)
-    except CorruptStateError as error:
+        archived([line], ARCHIVE.names, Wanted())
+    except UnicodeDecodeError as error:
+        return f"no archived job: {error}"
+    except (CorruptStateError, UnreadableLinesError) as error:
         return str(error)
     return None
 

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 
-# Nothing but this machine is asked or told anything, and a few jobs need no 200 partitions.
-_SETTINGS = {
+# Nothing but this machine is asked or told anything.
+_LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+}
+# A few jobs need no 200 partitions.
+_SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
@@ -55,11 +58,13 @@ def local_session(
     except ImportError as error:
         raise ConfigurationError("Spark is an extra: pip install 'bucketq[spark]'") from error
     os.environ["JAVA_HOME"] = str(find_java())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    is_local = master.startswith("local")
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The executors' Python has to have bucketq too.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in (_SETTINGS | (settings or {})).items():
+    for key, value in (_SETTINGS | (_LOCAL if is_local else {}) | (settings or {})).items():
         builder = builder.config(key, value)
     with _silence() if is_quiet else nullcontext():
         return builder.getOrCreate()

@@ -50,7 +50,7 @@ def page(found: Findings, refresh_s: int | None = None) -> str:
 def write_report(path: Path, text: str) -> None:
     """Replace a file as a whole: somebody may be reading it."""
     hidden = path.with_name(f".{path.name}")
-    hidden.write_text(text)
+    hidden.write_text(text, encoding="utf-8")
     hidden.replace(path)
 
 
