@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
 from bucketq.pipeline.bronze import QUARANTINE
 from bucketq.pipeline.lake import Lake
 from bucketq.pipeline.silver import SILVER
