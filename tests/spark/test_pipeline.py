@@ -299,6 +299,7 @@ def test_a_lake_is_that_of_one_queue_and_there_must_be_one(pipeline, queue, tmp_
         pipeline.run()
     queue.finish("mail", range(2), batch=2)
     pipeline.run()
+    (tmp_path / "other.json").write_bytes(queue.path.read_bytes())
     with pytest.raises(ConfigurationError, match="is the lake of"):
         run.run(pipeline.spark, {"url": f"file://{tmp_path}/other.json"}, str(tmp_path / "lake"), TARGETS)
 
