@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(
         "refer to a segment before it is written",
         side_objects.SideObjects,
-        "_create_segment",
+        "create_segment",
         "await self.create(segment.name, content)",
         "asyncio.create_task(self.create(segment.name, content))",
     ),

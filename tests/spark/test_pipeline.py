@@ -323,7 +323,7 @@ def test_targets_are_read_and_new_ones_count(pipeline, queue, tmp_path):
 
 def test_unusual_days_and_weeks_are_marked(pipeline, queue):
     for day in range(15):
-        count = 400 if day == 13 else 20 + day % 3
+        count = 400 if day == 13 else 2 if day == 14 else 20
         queue.finish("mail", range(count), batch=count, at=NOON + timedelta(days=day))
     pipeline.run()
     trends = {
@@ -352,18 +352,27 @@ def test_the_report_is_one_file_that_tells_what_happened(pipeline):
         find(pipeline.lake("nowhere"), days=7)
 
 
-def test_chosen_jobs_are_replayed_once(pipeline, queue):
+def test_chosen_jobs_are_replayed_once(pipeline, queue, monkeypatch):
     pipeline.work("mail", 30, NOON, failing=3)
     pipeline.seal()
     pipeline.run()
     target = {"url": queue.url}
-    for _ in range(2):
-        assert replay(pipeline.lake(), "status = 'dead'", target) == 3
-    assert replay(pipeline.lake(), "entrypoint = 'nobody'", target) == 0
-    assert replay(pipeline.lake(), "status = 'dead'", target, name="once more") == 3
-    jobs = queue.drain()
-    assert Counter(job.json() for job in jobs) == {0: 2, 1: 2, 2: 2}
+
+    def be_killed(lake, step, note):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "write_note", be_killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            replay(pipeline.lake(), "status = 'dead' AND payload_json < '2'", target)
+    assert replay(pipeline.lake(), "status = 'dead'", target) == 1, "two were replayed, and are not again"
+    assert replay(pipeline.lake(), "status = 'dead'", target) == 0
+    assert Counter(job.json() for job in queue.drain()) == {0: 1, 1: 1, 2: 1}
+    assert replay(pipeline.lake(), "status = 'dead'", target, again=True) == 3
+    assert Counter(job.json() for job in queue.drain()) == {0: 1, 1: 1, 2: 1}
     assert queue.ask(lambda q: verify(queue.storage)).problems == []
     for wrong in ("colour = 'red'", "status ="):
         with pytest.raises(ConfigurationError, match="cannot be asked of silver"):
             replay(pipeline.lake(), wrong, target)
+    with pytest.raises(ConfigurationError, match="is the lake of"):
+        replay(pipeline.lake(), "true", {"url": "file:///elsewhere.json"})

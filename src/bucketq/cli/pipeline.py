@@ -42,9 +42,7 @@ def add_pipeline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     replay.add_argument(
         "--where", required=True, metavar="SQL", help="over silver, such as \"status = 'dead'\""
     )
-    replay.add_argument(
-        "--name", help="what the queue calls this replay; a second one of that name adds nothing"
-    )
+    replay.add_argument("--again", action="store_true", help="also jobs that were replayed before")
     replay.add_argument("--dry-run", action="store_true", help="only say how many jobs it would be")
     replay.set_defaults(run=_replay)
 
@@ -119,10 +117,9 @@ def _replay(given: argparse.Namespace) -> int:
     with _spark(given) as spark:
         lake = Lake(spark, given.out)
         if given.dry_run:
-            print(f"{chosen(lake, given.where).count()} jobs would be enqueued")
+            print(f"{chosen(lake, given.where, given.again).count()} jobs would be enqueued")
         else:
-            count = replay(lake, given.where, {"url": given.url}, given.name)
-            print(f"{count} jobs were chosen; they are in the queue, once, also if this was done before")
+            print(f"{replay(lake, given.where, {'url': given.url}, given.again)} jobs were enqueued")
     return 0
 
 

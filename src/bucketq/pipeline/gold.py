@@ -23,6 +23,8 @@ WINDOWS = {"minute": 60, "hour": 3600, "day": 86400}
 SLOWEST = 10
 # An unusual day is so many standard deviations off the mean of the four weeks before it.
 _UNUSUAL = 3
+# What is steady still moves a little: by a share of its mean, and by so much.
+_STEADY = {"finished": (0.05, 1.0), "failed_share": (0.0, 0.01), "run_p95_s": (0.1, 0.01)}
 _BEFORE_DAYS = 28
 _BEFORE_DAYS_MIN = 7
 
@@ -196,12 +198,14 @@ def _trends(days: DataFrame) -> DataFrame:
     days = days.withColumn("failed_share", F.expr("failed / nullif(finished, 0)"))
     line = Window.partitionBy("entrypoint").orderBy("number")
     week_before, before = line.rangeBetween(-7, -7), line.rangeBetween(-_BEFORE_DAYS, -1)
+    # The last day may not be over.
+    is_over = F.col("number") < F.max("number").over(Window.partitionBy())
     flags = []
-    for name in ("finished", "failed_share", "run_p95_s"):
+    for name, (of_mean, at_least) in _STEADY.items():
         mean, spread = F.avg(name).over(before), F.stddev_pop(name).over(before)
-        is_off = F.abs(F.col(name) - mean) > _UNUSUAL * spread
-        is_known = (F.count(name).over(before) >= _BEFORE_DAYS_MIN) & (spread > 0)
-        flags.append(F.when(is_known & is_off, F.lit(name)))
+        is_off = F.abs(F.col(name) - mean) > _UNUSUAL * F.greatest(spread, of_mean * mean + at_least)
+        is_known = F.count(name).over(before) >= _BEFORE_DAYS_MIN
+        flags.append(F.when(is_over & is_known & is_off, F.lit(name)))
     last_week = F.max("finished").over(week_before)
     return days.select(
         "day",

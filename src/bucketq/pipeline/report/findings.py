@@ -31,6 +31,7 @@ class Findings:
     total: Row
     talkers: list[Row]
     errors: list[Row]
+    classes: list[Row]
     slowest: list[Row]
     slo: list[Row]
     unusual: list[Row]
@@ -62,19 +63,20 @@ def find(lake: Lake, days: int) -> Findings:
     of_all = F.col("entrypoint") == ALL
     steps = recent("activity").where(of_all & (F.col("window") == step)).orderBy("start").collect()
     hours = recent("activity").where(of_all & (F.col("window") == "hour")).orderBy("start").collect()
-    has_errors = lake.has_days(GOLD, "errors")
-    errors = (
-        recent("errors")
-        .groupBy("entrypoint", "class")
-        .agg(
-            F.sum("attempts").alias("attempts"),
-            F.max_by("example", "last_at").alias("example"),
-            F.max_by("example_id", "last_at").alias("example_id"),
-            F.max("last_at").alias("last_at"),
+    errors, classes = list[Row](), list[Row]()
+    if lake.has_days(GOLD, "errors"):
+        by_class = (
+            recent("errors")
+            .groupBy("entrypoint", "class")
+            .agg(
+                F.sum("attempts").alias("attempts"),
+                F.max_by("example", "last_at").alias("example"),
+                F.max_by("example_id", "last_at").alias("example_id"),
+                F.max("last_at").alias("last_at"),
+            )
         )
-        if has_errors
-        else None
-    )
+        errors = [_with_utc(row, "last_at") for row in _most(by_class)]
+        classes = _most(by_class.groupBy("class").agg(F.sum("attempts").alias("attempts")))
     return Findings(
         url=str(lake.note("source").get("url", "")),
         since=since,
@@ -84,12 +86,22 @@ def find(lake: Lake, days: int) -> Findings:
         hours=[_with_utc(row, "start") for row in hours],
         total=by_day.where(of_all).agg(*sums, busy).collect()[0],
         talkers=talkers.orderBy(F.desc("finished")).limit(SHOWN).collect(),
-        errors=[_with_utc(row, "last_at") for row in _most(errors)] if errors is not None else [],
+        classes=classes,
+        errors=errors,
         slowest=rows("slowest", F.desc("total_s"), limit=SHOWN),
-        slo=rows("slo", F.desc("day"), "entrypoint", limit=10 * SHOWN),
-        unusual=[row for row in rows("trends", F.desc("day"), "entrypoint") if row.unusual],
+        slo=_of_last_day(recent("slo")),
+        unusual=recent("trends")
+        .where("size(unusual) > 0")
+        .orderBy(F.desc("day"), "entrypoint")
+        .limit(100)
+        .collect(),
         checks=last_checks(lake),
     )
+
+
+def _of_last_day(table: DataFrame) -> list[Row]:
+    last = table.agg(F.max("day")).collect()[0][0]
+    return table.where(F.col("day") == F.lit(last)).orderBy("is_met", F.desc("jobs")).collect()
 
 
 def _most(errors: DataFrame) -> list[Row]:

@@ -1,6 +1,5 @@
 """The page: findings as one HTML file, with its style and its plots inside."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -63,7 +62,10 @@ def _summary(found: Findings) -> str:
     if total.retried:
         said.append(f"{total.retried:,} needed more than one attempt")
     missed = _missed(found.slo)
-    said.append(f"targets were missed by {', '.join(missed)}" if missed else "every target was met")
+    last = max((row.day for row in found.slo), default="")
+    said.append(
+        f"on {last} " + (f"targets were missed by {', '.join(missed)}" if missed else "every target was met")
+    )
     failed = [one.name for one in found.checks if one.passed is False]
     text = escape("; ".join(said)) + "."
     if failed:
@@ -128,10 +130,7 @@ def _by_hour(found: Findings) -> str:
 
 
 def _failures(found: Findings) -> list[str]:
-    by_class: dict[str, int] = defaultdict(int)
-    for row in found.errors:
-        by_class[row["class"]] += row.attempts
-    drawn = [Bar(name, value) for name, value in sorted(by_class.items(), key=lambda item: -item[1])]
+    drawn = [Bar(row["class"], row.attempts) for row in found.classes]
     if not drawn:
         return ["<h2>Failures</h2><p>No attempt failed.</p>"]
     rows = [
