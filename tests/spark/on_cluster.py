@@ -12,9 +12,6 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bucketq.pipeline.run import run
-from bucketq.pipeline.targets import read_targets
-
 WAIT_S = 100
 
 
@@ -103,20 +100,7 @@ def connected(spark, url, folder):
     return read(spark, url, folder)
 
 
-def pipeline(spark, url, folder):
-    """Run the pipeline."""
-    outcome = run(spark, {"url": url}, f"{folder}/lake", read_targets(None))
-    activity = spark.read.parquet(f"{folder}/lake/gold/activity")
-    hours = activity.where("window = 'hour' AND entrypoint = '*'")
-    return {
-        "checks": [one.passed for one in outcome.checks],
-        "silver": spark.read.parquet(f"{folder}/lake/silver").select("id").distinct().count(),
-        "rows": spark.read.parquet(f"{folder}/lake/silver").count(),
-        "gold": hours.agg(F.sum("finished")).first()[0],
-    }
-
-
-STEPS = {step.__name__: step for step in (killed, speculated, read, pipeline, connected)}
+STEPS = {step.__name__: step for step in (killed, speculated, read, connected)}
 
 
 SETTINGS = {

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -75,13 +74,6 @@ def driver(cluster, tmp_path_factory):
     driver.end()
 
 
-def wait_for(path):
-    until_s = time.monotonic() + WITHIN_S
-    while not path.exists():
-        assert time.monotonic() < until_s, f"there is no {path}"
-        time.sleep(0.1)
-
-
 def numbers(queue):
     verdict = queue.ask(lambda q: verify(queue.storage))
     assert verdict.problems == []
@@ -118,14 +110,6 @@ def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     again = [path.name for path in queue.path.parent.glob("attempt-*-[1-9]")]
     assert again, "a task that was on the dead executor was run again"
     assert numbers(queue) == list(range(120_000))
-
-
-def test_the_pipeline_survives_the_death_of_an_executor(cluster, driver, queue):
-    queue.finish("mail", range(3000), batch=100, at=datetime(2026, 2, 15, 12, tzinfo=UTC))
-    driver.begin("pipeline", queue)
-    wait_for(queue.path.parent / "lake" / "bronze")
-    os.kill(cluster.executors()[0], signal.SIGKILL)
-    assert driver.answer() == {"checks": [True] * 4, "silver": 3000, "rows": 3000, "gold": 3000}
 
 
 def test_spark_connect_reads_writes_and_streams(queue, tmp_path):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 
 import pytest
 
@@ -20,18 +19,6 @@ def command(*arguments, cwd, code=0):
     done = subprocess.run([*BUCKETQ, *arguments], cwd=cwd, capture_output=True, text=True, timeout=250)
     assert done.returncode == code, done.stdout + done.stderr
     return done
-
-
-def test_run_and_report(queue, tmp_path):
-    queue.finish("mail", range(200), batch=100, at=datetime(2026, 2, 15, 12, tzinfo=UTC))
-    small = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-    ran = command("pipeline", "run", "--url", queue.url, "--out", "lake", *small, cwd=tmp_path)
-    assert "days made anew: 2026-02-15" in ran.stdout
-    assert "as many jobs as queue.json counts: yes (200 jobs in the lake, 0 days differ)" in ran.stdout
-    assert ran.stderr == "", "Spark is silent"
-    told = command("pipeline", "report", "--out", "lake", "--html", "page.html", *small, cwd=tmp_path)
-    assert told.stdout == "page.html is written\n"
-    assert "200 jobs were finished" in (tmp_path / "page.html").read_text()
 
 
 def test_mistakes_are_told_in_one_line(queue, tmp_path):

@@ -8,6 +8,9 @@ import pytest
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 
+# Spark takes its time where the machine is busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def names(spark, tmp_path_factory):

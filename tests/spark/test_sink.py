@@ -11,6 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
 from bucketq.verify import verify
 
+# Spark takes its time where the machine is busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 def rows(spark, count, partitions=4):
     payload = F.to_json(F.struct(F.col("id").alias("n")))

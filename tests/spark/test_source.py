@@ -11,6 +11,9 @@ from bucketq.archive import Archive
 
 SECRET = "TheSecretThatNobodySees"
 
+# Spark takes its time where the machine is busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 def read(spark, queue, **options):
     reader = spark.read.format("bucketq").option("url", queue.url)

@@ -14,6 +14,9 @@ from bucketq.side_objects import SideObjects
 NOON = datetime(2026, 2, 15, 12, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
+# Spark takes its time where the machine is busy.
+pytestmark = pytest.mark.timeout(300)
+
 
 class Stream:
     """A query that puts what it reads into Parquet files, which Spark writes exactly once."""
