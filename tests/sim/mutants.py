@@ -240,7 +240,8 @@ MUTANTS = [
         ledger.Ledger,
         "seal",
         "self.finished, self.finished_size, self._oldest = [], 0, None",
-        "pass",
+        # One of them: with all of them the file would grow until nothing moves.
+        "self.finished, self.finished_size, self._oldest = self.finished[-1:], 0, None",
     ),
     Mutant(
         "remove the payload of a job that is tried again",
