@@ -192,7 +192,7 @@ class SegmentedQueueAgainstModel(QueueAgainstModel):
     """The same with limits so small that nearly every job passes through a segment."""
 
     settings = Settings(
-        hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, collect_after_s=0.001
+        hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, collect_after_s=0.05
     )
 
     @rule(who=st.integers(0, 2), job=QueueAgainstModel.claims)
