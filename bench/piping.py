@@ -36,10 +36,9 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
     spark = local_session("local[2]", is_quiet=True)
     try:
         _run(spark, folder, amount.warm)
-        few_s, _, _ = _run(spark, folder, amount.few)
+        few_s, _, few = _run(spark, folder, amount.few)
         before = _memory()
-        many_s, again_s, outcome = _run(spark, folder, amount.many)
-        print({step: round(took_s, 1) for step, took_s in outcome.took_s.items()})
+        many_s, again_s, many = _run(spark, folder, amount.many)
         return [
             Finding(
                 f"seconds of a first run, {amount.few:,} and {amount.many:,} jobs", few_s, many_s, most=11
@@ -47,6 +46,10 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
             Finding("seconds of a run, the first and one with nothing new", many_s, again_s, most=0.2),
             Finding(
                 "megabytes of the Python driver, after few jobs and after many", before, _memory(), most=1.5
+            ),
+            *(
+                Finding(f"seconds of {step} in a first run, few jobs and many", took_s, many.took_s[step])
+                for step, took_s in few.took_s.items()
             ),
         ]
     finally:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+from pyspark.sql import functions as F
 
 from bench.deep import Finding
 from bucketq import DirectQueue, LocalFileSystemStorage

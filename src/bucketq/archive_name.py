@@ -112,6 +112,16 @@ def hour_ended(hour: str) -> datetime:
     return hour_began(hour) + timedelta(hours=1)
 
 
+def arrived(sealed: Iterable[str], version: int) -> int:
+    """The version up to which every batch is in the archive: none as old is still sealed at a version.
+
+    >>> arrived(["archive/2026-02-15T10/000000000007.json"], 9), arrived([], 9)
+    (6, 9)
+    """
+    on_their_way = (batch for name in sealed if (batch := version_of_batch(name)) is not None)
+    return min(on_their_way, default=version + 1) - 1
+
+
 def needed(names: Iterable[ArchiveName]) -> list[ArchiveName]:
     """The objects that hold every batch once, by hour and version; what others cover is left out."""
     chosen: list[ArchiveName] = []

@@ -9,7 +9,7 @@ is of which batch is noted in the lines, for readers that have read, or want, on
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
-from bucketq.archive_name import ARCHIVE, ArchiveName, day_of, hour_ended, needed
+from bucketq.archive_name import ARCHIVE, ArchiveName, arrived, day_of, hour_ended, needed
 from bucketq.archived_job import batch_of, with_batch
 from bucketq.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.ledger import batch_content
@@ -40,14 +40,12 @@ async def tidy(objects: SideObjects, submit: Submit, settings: Settings, now: da
 async def compact(objects: SideObjects, submit: Submit, now: datetime) -> None:
     """Make one object of the small ones of each past hour, and remove those that were made one before."""
     ledger: LedgerView = await submit(ReadLedger())
-    sealed = [name.first for batch in ledger.sealed if (name := ArchiveName.parse(batch))]
-    # Every batch from before these has its object by now.
-    before = min(sealed, default=ledger.version + 1)
+    until = arrived(ledger.sealed, ledger.version)
     for day in _past(ledger.days, now)[-_DAYS_LOOKED_AT:]:
         hours: dict[str, dict[ArchiveName, ObjectInfo]] = {}
         for info in await objects.list(f"{ARCHIVE}{day}"):
             name = ArchiveName.parse(info.name)
-            if name is not None and name.last < before:
+            if name is not None and name.last <= until:
                 hours.setdefault(name.hour, {})[name] = info
         for hour, found in hours.items():
             if hour_ended(hour) + _LATE < now:

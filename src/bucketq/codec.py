@@ -15,7 +15,7 @@ Files of older formats, and of jqueue, which have neither `format` nor `seq`, ar
 they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -32,7 +32,8 @@ from bucketq.ledger import FinishedLine, Ledger
 from bucketq.loads import LoadMark, Loads
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark, Sessions
-from bucketq.state import Mark, QueueState
+from bucketq.signatures import Signature, Signatures
+from bucketq.state import QueueState
 
 FORMAT = 5
 
@@ -49,7 +50,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     enqueued_total: Count = 0
     completed_total: Count = 0
     dead_total: Count = 0
-    writers: dict[str, Mark] = {}
+    writers: Mapping[str, Signature] = {}
     forgotten_version: Count = 0
     collected_version: Count = 0
     epoch: Count = 0
@@ -114,8 +115,8 @@ class StateEncoder:
             enqueued_total=state.enqueued_total,
             completed_total=state.completed_total,
             dead_total=state.dead_total,
-            writers=state.writers,
-            forgotten_version=state.forgotten_version,
+            writers=state.signatures.writers,
+            forgotten_version=state.signatures.forgotten_version,
             collected_version=state.collected_version,
             epoch=state.epoch,
         )
@@ -253,8 +254,7 @@ def _from_document(document: _Document, name: str) -> QueueState:
         enqueued_total=document.enqueued_total,
         completed_total=document.completed_total,
         dead_total=document.dead_total,
-        writers=document.writers,
-        forgotten_version=document.forgotten_version,
+        signatures=Signatures(document.writers, document.forgotten_version),
         collected_version=document.collected_version,
         backlog=Backlog(document.segments),
         ledger=_ledger(document, name),

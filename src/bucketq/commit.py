@@ -260,10 +260,10 @@ class Committer:
 
     def _is_in_what_was_found(self, version: int, error: Exception, patience: Patience) -> bool:
         assert self.state is not None
-        if self.state.holds(self._writer, self._number):
+        if self.state.signatures.holds(self._writer, self._number):
             log.info("version %d had landed although its answer was lost", version)
             return True
-        if self.state.forgotten_version >= version:
+        if self.state.signatures.forgotten_version >= version:
             raise _unknown(error) from error
         if patience.is_exhausted():
             raise CASConflictError(

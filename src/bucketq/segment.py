@@ -92,18 +92,15 @@ class SegmentWriter:
 
     def add(self, job: Job) -> None:
         """Add the next job."""
-        line = encode_job(job)
-        prefix = job.id[:_ID_PREFIX]
-        if not self._lines:
-            self._entrypoint = job.entrypoint
-            self._first = key_of(job)
-            self._ids = prefix, prefix
-        self._last = key_of(job)
-        self._ids = min(self._ids[0], prefix), max(self._ids[1], prefix)
-        self._count += 1
-        self._payloads += job.payload_object is not None
-        self._lines.append(line)
-        self.size += len(line) + 2
+        key = key_of(job)
+        self.add_lines(
+            encode_job(job),
+            count=1,
+            entrypoint=job.entrypoint,
+            keys=(key, key),
+            ids=(job.id, job.id),
+            payloads=int(job.payload_object is not None),
+        )
 
     def add_lines(
         self,

@@ -129,6 +129,12 @@ class SideObjects:
         return segment
 
 
+async def each(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    """Jobs that are at hand, for whoever awaits them one by one."""
+    for job in jobs:
+        yield job
+
+
 def unreachable(what_is: str) -> UnusableStorageError:
     """The error for a storage that has no objects beside the queue."""
     return UnusableStorageError(

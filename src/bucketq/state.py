@@ -42,6 +42,7 @@ from bucketq.segment import Segment, key_of
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
+from bucketq.signatures import Signatures
 from bucketq.table import JobTable
 
 T = TypeVar("T")
@@ -49,7 +50,6 @@ T = TypeVar("T")
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 
-WRITERS_MAX = 64
 _TICK = timedelta(microseconds=1)
 _HISTORY_MAX = 8
 _HISTORY_ERROR_MAX = 500
@@ -58,13 +58,6 @@ _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
 # How many segments are read together when one is needed.
 _SEGMENTS_AT_ONCE = 8
-
-
-class Mark(NamedTuple):
-    """The last commit of a writer, and the version of the state that it made."""
-
-    number: int
-    version: int
 
 
 class Stats(NamedTuple):
@@ -95,8 +88,7 @@ class QueueState:
         enqueued_total: int = 0,
         completed_total: int = 0,
         dead_total: int = 0,
-        writers: dict[str, Mark] | None = None,
-        forgotten_version: int = 0,
+        signatures: Signatures | None = None,
         collected_version: int = 0,
         backlog: Backlog | None = None,
         ledger: Ledger | None = None,
@@ -110,8 +102,7 @@ class QueueState:
         self.enqueued_total = enqueued_total
         self.completed_total = completed_total
         self.dead_total = dead_total
-        self.writers = writers or {}
-        self.forgotten_version = forgotten_version
+        self.signatures = signatures or Signatures()
         self.collected_version = collected_version
         self.backlog = backlog or Backlog()
         self.ledger = ledger or Ledger()
@@ -451,23 +442,9 @@ class QueueState:
             raise
 
     def stamp(self, writer: str, number: int) -> None:
-        """Make this the next version, signed by a writer's commit number.
-
-        A writer whose answer got lost finds its signature in what it reads back. The
-        signatures of long gone writers are dropped; `forgotten_version` remembers up
-        to which version that may have happened.
-        """
+        """Make this the next version, signed by a writer's commit number."""
         self.version += 1
-        self.writers.pop(writer, None)
-        self.writers[writer] = Mark(number, self.version)
-        while len(self.writers) > WRITERS_MAX:
-            oldest = next(iter(self.writers))
-            self.forgotten_version = self.writers.pop(oldest).version
-
-    def holds(self, writer: str, number: int) -> bool:
-        """Whether this state includes that commit of that writer."""
-        mark = self.writers.get(writer)
-        return mark is not None and mark.number == number
+        self.signatures.sign(writer, number, self.version)
 
     # Inside
 

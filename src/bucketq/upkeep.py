@@ -13,7 +13,7 @@ refers to, and the collector finds it.
 import asyncio
 import heapq
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -26,13 +26,12 @@ from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
-from bucketq.job import Job
 from bucketq.ledger import batch_content
 from bucketq.operation import Operation
 from bucketq.segment import Segment, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
-from bucketq.side_objects import SideObjects, unreachable
+from bucketq.side_objects import SideObjects, each, unreachable
 from bucketq.state import QueueState
 
 log = logging.getLogger("bucketq")
@@ -236,7 +235,7 @@ class Upkeep:
             version, lines = state.version, state.overflow()
             parts = []
             for line in lines:
-                parts += [part async for part in objects.create_segments(_each(line), version)]
+                parts += [part async for part in objects.create_segments(each(line), version)]
             if parts and await self._swap(objects, Spill(tuple(parts))):
                 self._futile_jobs = self._futile_bytes = 0
 
@@ -254,7 +253,7 @@ class Upkeep:
                     self._unreadable[segment.name] = self._clock.monotonic_s() + _READ_AGAIN_AFTER_S
                     raise
             jobs = heapq.merge(*map(contents.jobs, old), key=key_of)
-            new = [segment async for segment, _ in objects.create_segments(_each(jobs), version)]
+            new = [segment async for segment, _ in objects.create_segments(each(jobs), version)]
             if await self._swap(objects, Merge(tuple(old), tuple(new))):
                 self._futile_segments = 0
 
@@ -301,8 +300,3 @@ class Upkeep:
             raise unreachable("waiting jobs are")
         self._committer.shelf.put(segment, await self._objects.read(segment.name))
         self._unreadable.pop(segment.name, None)
-
-
-async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    for job in jobs:
-        yield job

@@ -36,7 +36,7 @@ def test_parent_and_child_do_not_take_each_others_commits_for_their_own(tmp_path
     asyncio.run(enqueue("parent"))
     state = asyncio.run(queue.read_state())
     assert [job.entrypoint for job in state.jobs] == ["before", "child", "parent"]
-    assert len(state.writers) == 2, "each under its own name"
+    assert len(state.signatures.writers) == 2, "each under its own name"
 
 
 def test_a_broker_queue_made_before_a_fork_is_a_writer_of_its_own_in_each_child(tmp_path):
@@ -52,7 +52,7 @@ def test_a_broker_queue_made_before_a_fork_is_a_writer_of_its_own_in_each_child(
     assert exit_code(child) == 0
     state = asyncio.run(queue.read_state())
     assert state.stats.enqueued_total == 40
-    assert len(state.writers) == 2
+    assert len(state.signatures.writers) == 2
 
 
 def test_a_fork_mints_its_own_ids(tmp_path):

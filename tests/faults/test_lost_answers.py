@@ -7,7 +7,7 @@ from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, CASConflictError, DirectQueue, OutcomeUnknownError, Settings, StorageError
 from bucketq.codec import decode
-from bucketq.state import WRITERS_MAX
+from bucketq.signatures import WRITERS_MAX
 from bucketq.testing.virtual_time import VirtualClock, run
 
 FAULTS = ["conflict", "lost answer", "lost, retried", "lost request", "late", "slow down"]

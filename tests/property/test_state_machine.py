@@ -16,7 +16,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bucketq import BrokerQueue, ClaimLostError, DirectQueue, InMemoryStorage, JobNotFoundError, Settings
+from bucketq import (
+    BrokerQueue,
+    ClaimLostError,
+    DirectQueue,
+    InMemoryStorage,
+    JobNotFoundError,
+    Settings,
+    StorageError,
+)
 
 ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
 
@@ -53,6 +61,15 @@ class QueueAgainstModel(RuleBasedStateMachine):
     def do(self, coroutine):
         return self.loop.run_until_complete(coroutine)
 
+    def insist(self, call):
+        """Do what puts objects beside the queue; again, if those were collected meanwhile."""
+        while True:
+            try:
+                return self.do(call())
+            except StorageError as error:
+                if "Nothing was changed; do it again" not in str(error):
+                    raise
+
     def teardown(self):
         for queue in self.brokers:
             self.do(queue.__aexit__(None, None, None))
@@ -78,13 +95,12 @@ class QueueAgainstModel(RuleBasedStateMachine):
         who=st.integers(0, 2), entrypoint=ENTRYPOINTS, priority=st.integers(-1, 1), attempts=st.integers(1, 3)
     )
     def enqueue(self, who, entrypoint, priority, attempts):
-        self.add(
-            self.do(self.queues[who].enqueue(entrypoint, b"x", priority=priority, max_attempts=attempts))
-        )
+        options = {"priority": priority, "max_attempts": attempts}
+        self.add(self.insist(lambda: self.queues[who].enqueue(entrypoint, b"x", **options)))
 
     @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(0, 3))
     def enqueue_many(self, who, entrypoint, count):
-        for job_id in self.do(self.queues[who].enqueue_many(entrypoint, range(count))):
+        for job_id in self.insist(lambda: self.queues[who].enqueue_many(entrypoint, range(count))):
             self.add(self.do(self.queues[who].find(job_id)))
 
     @rule(
@@ -192,7 +208,7 @@ class SegmentedQueueAgainstModel(QueueAgainstModel):
     """The same with limits so small that nearly every job passes through a segment."""
 
     settings = Settings(
-        hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, collect_after_s=0.05
+        hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, collect_after_s=0.001
     )
 
     @rule(who=st.integers(0, 2), job=QueueAgainstModel.claims)

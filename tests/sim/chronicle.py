@@ -72,24 +72,32 @@ def read_versions(folder, final):
     for log in sorted(folder.glob("*.writes")):
         for at_s, content in _entries(log):
             state = decode(content)
-            [(writer, mark)] = [item for item in state.writers.items() if item[1].version == state.version]
+            [(writer, mark)] = [
+                item for item in state.signatures.writers.items() if item[1].version == state.version
+            ]
             tries = attempts.setdefault((state.version, writer), {})
             tries[mark.number] = _Attempt(at_s, writer, content, state)
     state = decode(final)
-    [writer] = [name for name, mark in state.writers.items() if mark.version == state.version]
-    versions = [attempts[state.version, writer][state.writers[writer].number]]
+    [writer] = _authors(state, state.version)
+    versions = [attempts[state.version, writer][state.signatures.writers[writer].number]]
     while versions[-1].state.version > 1:
         following = versions[-1]
         wanted = following.state.version - 1
-        authors = [name for name, mark in following.state.writers.items() if mark.version == wanted]
+        authors = [
+            name for name, mark in following.state.signatures.writers.items() if mark.version == wanted
+        ]
         # No such name: it wrote the following version too, and its name moved on with it.
         author = authors[0] if authors else following.by
         tries = attempts[wanted, author]
-        number = following.state.writers[author].number if authors else max(tries)
+        number = following.state.signatures.writers[author].number if authors else max(tries)
         versions.append(tries[number])
     objects = dict(entry for log in folder.glob("*.objects") for entry in read_pickles(log))
     whole = [Version.of(landed.at_s, landed.by, landed.content, objects) for landed in reversed(versions)]
     return [Version(0.0, "nobody", QueueState()), *whole]
+
+
+def _authors(state, version):
+    return [writer for writer, mark in state.signatures.writers.items() if mark.version == version]
 
 
 def read_pickles(log):

@@ -20,6 +20,7 @@ from bucketq import (
     segment,
     sessions,
     side_objects,
+    signatures,
     state,
     table,
     upkeep,
@@ -57,9 +58,9 @@ class Mutant:
 MUTANTS = [
     Mutant(
         "skip the commit-id check: a landed write whose answer was lost is applied again",
-        state.QueueState,
+        signatures.Signatures,
         "holds",
-        "return mark is not None and mark.number == number",
+        "return signature is not None and signature.number == number",
         "return False",
     ),
     Mutant(
@@ -111,7 +112,7 @@ MUTANTS = [
         "_write",
         "if patience.is_exhausted():",
         "self._number += 1\n"
-        "            self.state.writers[self._writer] = (self._number, version)\n"
+        "            self.state.signatures.sign(self._writer, self._number, version)\n"
         "            pieces = self._encoder.encode()\n"
         "            if patience.is_exhausted():",
         first_seed=650,
@@ -120,7 +121,7 @@ MUTANTS = [
         "take a pushed-out signature for a write that never landed",
         commit.Committer,
         "_is_in_what_was_found",
-        "self.state.forgotten_version >= version",
+        "self.state.signatures.forgotten_version >= version",
         "False",
     ),
     Mutant(

@@ -100,8 +100,7 @@ class Version:
             enqueued_total=written.enqueued_total,
             completed_total=written.completed_total,
             dead_total=written.dead_total,
-            writers=written.writers,
-            forgotten_version=written.forgotten_version,
+            signatures=written.signatures,
         )
         return cls(at_s, by, state, frozenset(needs), needs if beside is None else beside, miscounts)
 

@@ -15,7 +15,7 @@ from record import Record
 from recorded_queue import RecordedQueue
 
 import bucketq.sessions
-import bucketq.state
+import bucketq.signatures
 from bucketq import BrokerQueue, CorruptStateError, DirectQueue, Settings
 from bucketq.archive import Archive
 from bucketq.broker.broker import Beats, Broker
@@ -289,7 +289,7 @@ class World:
 def simulate(seed):
     """Run one seed; return its record."""
     # With few signatures kept, some seeds see theirs pushed out.
-    few_writers = patch.object(bucketq.state, "WRITERS_MAX", 64 if seed % 3 else 2)
+    few_writers = patch.object(bucketq.signatures, "WRITERS_MAX", 64 if seed % 3 else 2)
     few_sessions = patch.multiple(
         bucketq.sessions, SESSIONS_MAX=4096 if seed % 3 else 2, SESSIONS_MIN=256 if seed % 3 else 1
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 WAIT_S = 100
 

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+from pyspark.sql import functions as F
 
 from bucketq import ConfigurationError
 from bucketq.archive import Archive

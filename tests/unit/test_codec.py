@@ -114,7 +114,7 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     state = decode(golden)
     assert state.jobs == example().jobs
     assert state.stats == example().stats
-    assert state.writers == example().writers
+    assert state.signatures.writers == example().signatures.writers
     assert list(state.backlog) == list(example().backlog)
     assert state.collected_version == 7
     assert vars(state.ledger) == vars(example().ledger)

@@ -6,7 +6,7 @@ import pytest
 
 from bucketq import ClaimLostError, Job, JobNotFoundError, JobStatus, QueueState
 from bucketq.job import Claim
-from bucketq.state import WRITERS_MAX
+from bucketq.signatures import WRITERS_MAX
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -163,15 +163,15 @@ def test_ready_jobs_are_found_after_many_claims_through_the_other_index():
 def test_a_commit_is_recognised_until_many_others_have_written():
     state = QueueState()
     state.stamp("me", 7)
-    assert state.holds("me", 7)
-    assert not state.holds("me", 8)
+    assert state.signatures.holds("me", 7)
+    assert not state.signatures.holds("me", 8)
     for number in range(WRITERS_MAX - 1):
         state.stamp(f"other {number}", 1)
-    assert state.holds("me", 7)
-    assert state.forgotten_version == 0
+    assert state.signatures.holds("me", 7)
+    assert state.signatures.forgotten_version == 0
     state.stamp("one more", 1)
-    assert not state.holds("me", 7)
-    assert state.forgotten_version == 1
+    assert not state.signatures.holds("me", 7)
+    assert state.signatures.forgotten_version == 1
 
 
 def test_a_writer_that_writes_on_is_not_the_one_to_be_forgotten():
@@ -180,5 +180,5 @@ def test_a_writer_that_writes_on_is_not_the_one_to_be_forgotten():
     for number in range(3 * WRITERS_MAX):
         state.stamp(f"other {number}", 1)
         state.stamp("me", number + 2)
-    assert state.holds("me", 3 * WRITERS_MAX + 1)
-    assert len(state.writers) == WRITERS_MAX
+    assert state.signatures.holds("me", 3 * WRITERS_MAX + 1)
+    assert len(state.signatures.writers) == WRITERS_MAX

@@ -34,7 +34,9 @@ def add_pipeline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     report.add_argument(
         "--watch", type=float, metavar="SECONDS", help="run the pipeline and write the report again, so often"
     )
-    report.add_argument("--url", help="the queue, for --watch")
+    report.add_argument(
+        "--url", default=os.environ.get("BUCKETQ_URL"), help="the queue, for --watch (or BUCKETQ_URL)"
+    )
     report.add_argument("--targets", type=Path, metavar="FILE", help="service levels, for --watch")
     report.set_defaults(run=_report)
     replay = commands.add_parser("replay", help="put finished jobs back into the queue, once")

@@ -7,7 +7,6 @@ from bucketq import BrokerQueue, LocalFileSystemStorage, Settings
 from bucketq.archive import Archive
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.spark import local_session
-from bucketq.spark.session import find_java
 
 # Whatever is finished goes to the archive at once.
 _AT_ONCE = Settings(archive_jobs_max=1, archive_after_s=0.001)
@@ -16,17 +15,13 @@ _AT_ONCE = Settings(archive_jobs_max=1, archive_after_s=0.001)
 def report(path: Path) -> None:
     """Run the pipeline on the queue, write the report beside it, and say where; or why there is none."""
     try:
-        find_java()
-        page = asyncio.run(_archived(path)) and _page(path)
-        print(
-            f"\nThe data pipeline has made a report of it: {page.as_uri() if page else 'nothing to say'}",
-            flush=True,
-        )
+        asyncio.run(_archive(path))
+        print(f"\nThe data pipeline has made a report of it: {_page(path).as_uri()}", flush=True)
     except BucketQError as error:
         print(f"\nNo report: {error}", flush=True)
 
 
-async def _archived(path: Path) -> bool:
+async def _archive(path: Path) -> None:
     """Let everything that is finished go to the archive."""
     storage = LocalFileSystemStorage(path)
     async with BrokerQueue(storage, settings=_AT_ONCE) as q:
@@ -34,10 +29,8 @@ async def _archived(path: Path) -> bool:
             await q.stats()
             await asyncio.sleep(0.1)
     # Closing the queue has finished what it began.
-    ledger = (await Archive(storage).state()).ledger
-    if ledger.sealed:
+    if (await Archive(storage).state()).ledger.sealed:
         raise ConfigurationError("the archive was not written in time")
-    return bool(ledger.archived)
 
 
 def _page(path: Path) -> Path:

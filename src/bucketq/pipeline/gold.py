@@ -10,11 +10,11 @@ were enqueued, or ran, that are finished only now.
 """
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
-from bucketq.pipeline.bronze import BRONZE, folder_of, ingests
+from bucketq.pipeline.bronze import ingested_days
 from bucketq.pipeline.lake import Lake
-from bucketq.pipeline.silver import SILVER, days_of
+from bucketq.pipeline.silver import SILVER
 from bucketq.pipeline.targets import Targets
 
 GOLD = "gold"
@@ -35,10 +35,10 @@ def aggregate(lake: Lake, targets: Targets) -> list[str]:
     wanted = repr((targets.default, sorted(targets.of.items())))
     if done.get("ingest", -1) == refined and (not done or done.get("targets") == wanted):
         return []
-    changed = _changed_days(lake, done.get("ingest", -1), refined)
+    changed = ingested_days(lake, done.get("ingest", -1), refined)
     if changed:
         _aggregate_days(lake, changed)
-    silver_days = days_of(lake, SILVER)
+    silver_days = lake.days(SILVER)
     slo_days = (
         silver_days if done.get("targets") != wanted else [day for day in changed if day in silver_days]
     )
@@ -50,13 +50,8 @@ def aggregate(lake: Lake, targets: Targets) -> list[str]:
     return changed
 
 
-def _changed_days(lake: Lake, after: int, until: int) -> list[str]:
-    numbers = [number for number in ingests(lake) if after < number <= until]
-    return sorted({day for number in numbers for day in days_of(lake, BRONZE, folder_of(number))})
-
-
 def _aggregate_days(lake: Lake, changed: list[str]) -> None:
-    if not lake.has_days(SILVER):
+    if not lake.days(SILVER):
         return
     jobs = lake.read(SILVER)
     finished = jobs.where(F.col("day").isin(changed))
@@ -68,7 +63,7 @@ def _aggregate_days(lake: Lake, changed: list[str]) -> None:
     _append(lake, "activity", _activity(since, touched), "window", "day")
     _replace(lake, "errors", _errors(finished), changed)
     _replace(lake, "slowest", _slowest(finished), changed)
-    if not lake.has_days(GOLD, "activity", "window=day"):
+    if not lake.days(GOLD, "activity", "window=day"):
         return
     trends = _trends(lake.read(GOLD, "activity").where("window = 'day'"))
     trends.coalesce(1).write.mode("overwrite").parquet(lake.path(GOLD, "trends"))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from bucketq.pipeline.bronze import QUARANTINE
 from bucketq.pipeline.lake import Lake
@@ -53,7 +53,7 @@ def last_checks(lake: Lake) -> list[Check]:
 def _unique(lake: Lake) -> Check:
     """Within a day silver keeps one of each; a job may be in two days only by mistake."""
     name = "every job once"
-    if not lake.has_days(SILVER):
+    if not lake.days(SILVER):
         return Check(name, True, "no jobs yet", [])
     doubled = lake.read(SILVER).groupBy("id").count().where("count > 1")
     return _none_of(name, doubled.select("id"), "ids are there twice")
@@ -61,7 +61,7 @@ def _unique(lake: Lake) -> Check:
 
 def _times(lake: Lake) -> Check:
     name = "no negative times"
-    if not lake.has_days(SILVER):
+    if not lake.days(SILVER):
         return Check(name, True, "no jobs yet", [])
     wrong = lake.read(SILVER).where("wait_s < 0 OR run_s < 0 OR total_s < 0")
     return _none_of(name, wrong.select("id"), "jobs ended before they began")
@@ -81,7 +81,7 @@ def _conserved(lake: Lake, counters: Counters) -> Check:
         return Check(name, None, "not checked: batches were on their way to the archive", [])
     found: dict[str, int] = {}
     for table, condition in ((SILVER, "true"), (QUARANTINE, "text IS NOT NULL")):
-        if lake.exists(table) and (table == QUARANTINE or lake.has_days(table)):
+        if lake.days(table) or (table == QUARANTINE and lake.exists(table)):
             rows = lake.read(table).where(condition)
             if table == QUARANTINE:
                 rows = rows.dropDuplicates(["object", "line", "text"])

@@ -25,7 +25,7 @@ def chosen(lake: Lake, where: str, again: bool = False) -> DataFrame:
 
     Raises ConfigurationError.
     """
-    if not lake.has_days(SILVER):
+    if not lake.days(SILVER):
         raise ConfigurationError(f"there are no jobs in {lake.root}: run the pipeline first")
     try:
         jobs = lake.read(SILVER).where(where)

@@ -1,22 +1,21 @@
 """run: one run of the pipeline, from the archive to gold, and the checks at its end."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from bucketq.archive_name import ArchiveName
+from bucketq.archive_name import arrived
 from bucketq.errors import ConfigurationError
-from bucketq.pipeline.bronze import INGEST_BYTES, ingest
+from bucketq.pipeline.bronze import ingest
 from bucketq.pipeline.gold import aggregate
 from bucketq.pipeline.lake import Lake
 from bucketq.pipeline.quality import Check, Counters, check
 from bucketq.pipeline.silver import refine
 from bucketq.pipeline.targets import Targets
 from bucketq.spark.options import Options
-from bucketq.spark.tables import archive_of, check_there
+from bucketq.spark.tables import check_there, read_queue
 
 OnStep = Callable[[str], object]
 
@@ -41,12 +40,13 @@ def run(
     out: str,
     targets: Targets,
     on_step: OnStep | None = None,
-    ingest_bytes: int = INGEST_BYTES,
 ) -> Outcome:
     """Bring a lake up to date with the archive of a queue; `source` holds the options of the source.
 
-    outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake", read_targets(None))
-    assert outcome.is_sound, outcome.checks
+    `on_step` is told the name of each step when it begins.
+
+        outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake", read_targets(None))
+        assert outcome.is_sound, outcome.checks
     """
     # Days and hours are those of UTC, here as in the archive.
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -62,7 +62,7 @@ def run(
         work()
         outcome.took_s[name] = time.perf_counter() - started_s
 
-    step("bronze", lambda: ingest(lake, source, counters.version, ingest_bytes))
+    step("bronze", lambda: ingest(lake, source, counters.version))
     step("silver", lambda: outcome.days.extend(refine(lake)))
     step("gold", lambda: outcome.days.extend(set(aggregate(lake, targets)) - {*outcome.days}))
     step("quality", lambda: outcome.checks.extend(check(lake, counters)))
@@ -81,9 +81,9 @@ def _claim(lake: Lake, url: str) -> None:
 
 def _counters(options: Options) -> Counters:
     """The version up to which everything is in the archive, and what queue.json counts then."""
-    state = asyncio.run(archive_of(options).state())
+    state = read_queue(options)
     check_there(state, options)
-    sealed = [name.first for batch in state.ledger.sealed if (name := ArchiveName.parse(batch))]
-    if sealed:
-        return Counters(min(sealed) - 1, None)
-    return Counters(state.version, dict(state.ledger.archived))
+    ledger = state.ledger
+    # While a batch is on its way, younger ones may be counted already.
+    counted = None if ledger.sealed else dict(ledger.archived)
+    return Counters(arrived(ledger.sealed, state.version), counted)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from bucketq.archive import Wanted
-from bucketq.pipeline.bronze import BRONZE, folder_of, ingests
+from bucketq.pipeline.bronze import BRONZE, ingested_days, last_ingest
 from bucketq.pipeline.lake import Lake
 from bucketq.spark.columns import ARCHIVE, archived, extra_fields
 from bucketq.spark.schema import schema_of
@@ -26,21 +26,14 @@ _BRONZE_COLUMNS = ("object", "line", "batch", "ingested_at", "day")
 
 def refine(lake: Lake) -> list[str]:
     """Make the days anew that bronze has added to; return them."""
-    done = int(lake.note(SILVER).get("ingest", -1))
-    new = [number for number in ingests(lake) if number > done]
-    if not new:
+    done, last = lake.note(SILVER).get("ingest", -1), last_ingest(lake)
+    if done == last:
         return []
-    days = sorted({day for number in new for day in days_of(lake, BRONZE, folder_of(number))})
+    days = ingested_days(lake, done, last)
     if days:
         _write(lake, lake.read(BRONZE).where(F.col("day").isin(days)), days)
-    lake.write_note(SILVER, {"ingest": new[-1]})
+    lake.write_note(SILVER, {"ingest": last})
     return days
-
-
-def days_of(lake: Lake, *parts: str) -> list[str]:
-    """The days that a table, or a part of it, has."""
-    names = [name for name in lake.folders(*parts) if name.startswith("day=")]
-    return [name.removeprefix("day=") for name in names if not name.startswith("day=__HIVE")]
 
 
 def _write(lake: Lake, bronze: DataFrame, days: list[str]) -> None:

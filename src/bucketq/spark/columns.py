@@ -8,6 +8,7 @@ shape and stay text.
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,28 +35,33 @@ ATTEMPT = pa.struct(
     }
 )
 
-ARCHIVE = pa.schema(
-    {
-        "id": pa.string(),
-        "entrypoint": pa.string(),
-        "status": pa.string(),
-        "priority": pa.int64(),
-        "created_at": MOMENT,
-        "first_claimed_at": MOMENT,
-        "claimed_at": MOMENT,
-        "finished_at": MOMENT,
-        "attempts": pa.list_(ATTEMPT),
-        "attempts_total": pa.int64(),
-        "worker": pa.string(),
-        "error": pa.string(),
-        "payload": pa.binary(),
-        "payload_json": pa.string(),
-        "payload_object": pa.string(),
-        "payload_size": pa.int64(),
-        "result": pa.string(),
-    }
-)
+_TYPES = {
+    "id": pa.string(),
+    "entrypoint": pa.string(),
+    "status": pa.string(),
+    "priority": pa.int64(),
+    "sequence": pa.int64(),
+    "created_at": MOMENT,
+    "first_claimed_at": MOMENT,
+    "claimed_at": MOMENT,
+    "heartbeat_at": MOMENT,
+    "finished_at": MOMENT,
+    "attempts": pa.list_(ATTEMPT),
+    "attempts_total": pa.int64(),
+    "max_attempts": pa.int64(),
+    "worker": pa.string(),
+    "error": pa.string(),
+    "payload": pa.binary(),
+    "payload_json": pa.string(),
+    "payload_object": pa.string(),
+    "payload_size": pa.int64(),
+    "result": pa.string(),
+}
+_ONLY_LIVE = ("sequence", "heartbeat_at", "max_attempts")
+_ONLY_ARCHIVED = ("first_claimed_at", "finished_at", "result")
 
+ARCHIVE = pa.schema({name: kind for name, kind in _TYPES.items() if name not in _ONLY_LIVE})
+JOBS = pa.schema({name: kind for name, kind in _TYPES.items() if name not in _ONLY_ARCHIVED})
 # The archive as it is: every line, and why one cannot be read, or a whole object.
 LINES = pa.schema(
     {
@@ -67,37 +73,19 @@ LINES = pa.schema(
     }
 )
 
-JOBS = pa.schema(
-    {
-        "id": pa.string(),
-        "entrypoint": pa.string(),
-        "status": pa.string(),
-        "priority": pa.int64(),
-        "sequence": pa.int64(),
-        "created_at": MOMENT,
-        "claimed_at": MOMENT,
-        "heartbeat_at": MOMENT,
-        "attempts": pa.list_(ATTEMPT),
-        "attempts_total": pa.int64(),
-        "max_attempts": pa.int64(),
-        "worker": pa.string(),
-        "error": pa.string(),
-        "payload": pa.binary(),
-        "payload_json": pa.string(),
-        "payload_object": pa.string(),
-        "payload_size": pa.int64(),
-    }
-)
-
 # The fields of a line that Arrow's reader takes, and what some stand for that are left out.
 _FIELDS = {
     "v": pa.int64(),
-    **{field.name: field.type for field in ARCHIVE},
+    **{
+        field.name: field.type
+        for field in ARCHIVE
+        if field.name not in ("attempts", "payload_json", "result")
+    },
     "payload": pa.string(),
     "earlier_attempts": pa.list_(ATTEMPT),
 }
-_DEFAULTS = {"status": FinishedStatus.COMPLETED.value, "priority": 0, "attempts_total": 1, "payload_size": 0}
 _COMPLETED = FinishedStatus.COMPLETED.value
+_DEFAULTS = {"status": _COMPLETED, "priority": 0, "attempts_total": 1, "payload_size": 0}
 _NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "claimed_at", "finished_at")
 # The fields that a column is made of, where it is not the field of its name.
 _MADE_OF = {
@@ -107,10 +95,11 @@ _MADE_OF = {
     "payload_json": ("payload",),
     "result": (),
 }
-_KNOWN = (*(name for name in _FIELDS if name not in ("attempts", "payload_json")), "json", "batch")
-_decode_known = msgspec.json.Decoder(
-    list[msgspec.defstruct("_Known", [(name, Raw, Raw()) for name in _KNOWN], forbid_unknown_fields=True)]  # type: ignore[misc]
-).decode
+_KNOWN = (*_FIELDS, "json", "result", "batch")
+_KnownFields = msgspec.defstruct(
+    "_KnownFields", [(name, Raw, Raw()) for name in _KNOWN], forbid_unknown_fields=True
+)
+_decode_known = msgspec.json.Decoder(GenericAlias(list, (_KnownFields,))).decode
 _JSON, _RESULT = b',"json":', b',"result":'
 
 
@@ -158,21 +147,17 @@ def extra_fields(lines: Sequence[bytes]) -> pa.StringArray:
         return pa.array(map(_extra, lines), pa.string())
 
 
-def _extra(line: bytes) -> bytes | None:
-    fields: dict[str, Raw] = msgspec.json.decode(line, type=dict[str, Raw])
-    unknown = {name: value for name, value in fields.items() if name not in _KNOWN}
-    return msgspec.json.encode(unknown) if unknown else None
-
-
 def unread(lines: ArchiveLines, damages: Iterable[Damage], names: Sequence[str]) -> pa.RecordBatch:
     """The named columns of lines as they are, each with the reason if it is no archived job."""
     reasons = repeat(None) if _are_sound(lines.lines) else map(_why, lines.lines)
-    first = _first_batch(lines.name)
+    batch = _batch_of_object(lines.name)
     rows: list[tuple[Any, ...]] = [
-        (lines.name, number, batch_of(line) or first, line.decode(errors="backslashreplace"), reason)
+        (lines.name, number, batch_of(line) or batch, line.decode(errors="backslashreplace"), reason)
         for number, line, reason in zip(lines.numbers, lines.lines, reasons, strict=False)
     ]
-    rows += [(damage.name, damage.line, _first_batch(damage.name), None, damage.reason) for damage in damages]
+    rows += [
+        (damage.name, damage.line, _batch_of_object(damage.name), None, damage.reason) for damage in damages
+    ]
     columns = zip(*rows, strict=True) if rows else [()] * len(LINES)
     table = dict(zip(LINES.names, columns, strict=True))
     schema = pa.schema([LINES.field(name) for name in names])
@@ -188,6 +173,12 @@ def live(jobs: Sequence[Job], names: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def _extra(line: bytes) -> bytes | None:
+    fields: dict[str, Raw] = msgspec.json.decode(line, type=dict[str, Raw])
+    unknown = {name: value for name, value in fields.items() if name not in _KNOWN}
+    return msgspec.json.encode(unknown) if unknown else None
+
+
 def _are_sound(lines: Sequence[bytes]) -> bool:
     try:
         b"".join(lines).decode()
@@ -196,9 +187,10 @@ def _are_sound(lines: Sequence[bytes]) -> bool:
         return False
 
 
-def _first_batch(name: str) -> int | None:
+def _batch_of_object(name: str) -> int | None:
+    """That of lines that do not say: of several batches the last one, as for every reader."""
     parsed = ArchiveName.parse(name)
-    return parsed and parsed.first
+    return parsed and parsed.last
 
 
 def _why(line: bytes) -> str | None:
@@ -328,7 +320,7 @@ def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     status, error = table["status"].fill_null(_COMPLETED), table["error"]
     is_stale = pc.equal(error, STALE).fill_null(False)
     failed = pc.if_else(is_stale, Outcome.STALE.value, Outcome.FAILED.value)
-    outcome = pc.if_else(pc.equal(status, FinishedStatus.COMPLETED.value), Outcome.COMPLETED.value, failed)
+    outcome = pc.if_else(pc.equal(status, _COMPLETED), Outcome.COMPLETED.value, failed)
     columns = [table["claimed_at"], table["finished_at"], outcome, table["worker"], error]
     last = pa.StructArray.from_arrays(columns, fields=list(ATTEMPT))
     count = len(last)

@@ -29,7 +29,7 @@ from bucketq.mint import Mint
 from bucketq.operation import Enqueue, EnqueueSegments, Load
 from bucketq.queue import check_new_job
 from bucketq.segment import Segment, SegmentWriter, key_of
-from bucketq.side_objects import SideObjects
+from bucketq.side_objects import SideObjects, each
 from bucketq.spark.objects import SETTINGS, side_objects
 from bucketq.spark.pile import ROWS_MAX, Pile, lines_of, payload_fields
 from bucketq.storage import Bucket
@@ -42,12 +42,9 @@ _PILED_BYTES_MAX = 64 * 1024 * 1024
 _WRITES_AT_ONCE = 4
 # queue.json names every segment, and is written with every commit.
 _SEGMENTS_MAX = 5000
-
-
-# Not to be found within a payload, where its quotes would be escaped if it is text. In JSON it might
-# be, but then the segment only seems to have one more.
+# How a line names its payload's object. A payload that is JSON may hold the same, and then its segment
+# only seems to have one more.
 _PAYLOAD_OBJECT = b',"payload_object":'
-
 
 FIRST = LoadMark(0)
 
@@ -260,13 +257,8 @@ async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
 async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
     in_line = sorted(jobs, key=lambda job: (job.entrypoint, key_of(job)))
     for _, group in groupby(in_line, key=lambda job: job.entrypoint):
-        async for segment, _ in objects.create_segments(_each(group), version):
+        async for segment, _ in objects.create_segments(each(group), version):
             yield segment
-
-
-async def _each(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    for job in jobs:
-        yield job
 
 
 def _are_few(jobs: list[Job]) -> bool:

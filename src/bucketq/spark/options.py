@@ -11,21 +11,17 @@ from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.queue import check_new_job
 from bucketq.storage import Bucket, open_storage
 
-TABLES = ("jobs", "archive", "lines")
-_READ = ("url", "table", "entrypoint", "status")
 # What can be said where.
-JOBS = _READ
-ARCHIVE = (*_READ, "since", "until")
-STREAM = (
-    *ARCHIVE,
-    "starting_version",
-    "ending_version",
-    "max_objects_per_trigger",
-    "max_bytes_per_trigger",
-)
+_ANY = ("url", "table")
+_SOURCE = {
+    "jobs": (*_ANY, "entrypoint", "status"),
+    "archive": (*_ANY, "entrypoint", "status", "since", "until"),
+    "lines": (*_ANY, "since", "until"),
+}
+_STREAM = ("starting_version", "ending_version", "max_objects_per_trigger", "max_bytes_per_trigger")
 STREAM_SINK = ("url", "entrypoint", "priority", "max_attempts", "load_id")
 SINK = (*STREAM_SINK, "load_number")
-_OURS = tuple(dict.fromkeys((*STREAM, *SINK)))
+_OURS = tuple(dict.fromkeys((*_SOURCE["archive"], *_STREAM, *SINK)))
 # Spark shows the options of a source in its plans, but for the values of those whose names say that
 # they are secret. These do not.
 _SECRET = "secret."
@@ -90,12 +86,17 @@ class Options:
             if name in _OURS and name not in known:
                 raise ConfigurationError(f"{what} has no option {name}; it has {', '.join(known)}")
 
+    def check_for_source(self, is_stream: bool = False) -> None:
+        """Raise ConfigurationError for an option that says nothing to a reader of the table."""
+        known = (*_SOURCE[self.table], *(_STREAM if is_stream else ()))
+        self.check_for(f"{'a stream of ' if is_stream else ''}the table {self.table}", known)
+
     @property
     def table(self) -> str:
         """Which table is read."""
         table = self._given.get("table", "archive")
-        if table not in TABLES:
-            raise ConfigurationError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+        if table not in _SOURCE:
+            raise ConfigurationError(f"there is no table {table!r}; there are {', '.join(_SOURCE)}")
         return table
 
     @property
@@ -107,7 +108,7 @@ class Options:
         return Wanted(
             self._moment("since"),
             self._moment("until"),
-            self._given.get("entrypoint"),
+            self.entrypoint,
             None if status is None else FinishedStatus(status),
         )
 

@@ -73,14 +73,14 @@ class StreamSink(DataSourceStreamArrowWriter):
         rows = iter(()) if mark == landed else iterator
         return _loaded(self._options, state.version, self._defaults, mark, rows)
 
-    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 (Spark's name)
+    def commit(self, messages: Messages, batchId: int) -> None:
         marks = {loaded.mark for loaded in _loads(messages)}
         if len(marks) > 1:
             raise ConfigurationError(f"these are of several micro-batches: {marks}. Nothing was enqueued.")
         for mark in marks:
             _land(self._options, messages, self._options.load_id or mark.query, mark)
 
-    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Messages, batchId: int) -> None:
         _abort(self._options, messages)
 
 

@@ -18,8 +18,10 @@ from bucketq.spark.options import Options
 class BucketQSource(DataSource):
     """What Spark makes of `.format("bucketq")` and its options.
 
-    jobs = spark.read.format("bucketq").option("url", "s3://b/jobs.json").option("table", "jobs").load()
-    df.write.format("bucketq").option("url", "s3://b/jobs.json").mode("append").save()
+        jobs = spark.read.format("bucketq").options(url="s3://b/jobs.json", table="jobs").load()
+        df.write.format("bucketq").option("url", "s3://b/jobs.json").mode("append").save()
+
+    Each part is imported when it is needed: Spark imports this module to learn the format's name.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -29,8 +31,6 @@ class BucketQSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return "bucketq"
-
-    # Each part is imported when it is needed: Spark imports this module to know the format's name.
 
     def schema(self) -> StructType:
         from bucketq.spark.schema import schema_of
@@ -42,7 +42,7 @@ class BucketQSource(DataSource):
 
         return (JobsReader if self._options.table == "jobs" else ArchiveReader)(self._options, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from bucketq.spark.stream import ArchiveStream
 
         if self._options.table == "jobs":
@@ -55,7 +55,7 @@ class BucketQSource(DataSource):
         _refuse_overwriting(overwrite)
         return Sink(self._options, schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from bucketq.spark.sink import StreamSink
 
         _refuse_overwriting(overwrite)

@@ -20,10 +20,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from bucketq.archive_name import ArchiveName, Piece, pieces
+from bucketq.archive_name import ArchiveName, Piece, arrived, pieces
 from bucketq.errors import ConfigurationError
 from bucketq.ledger import Ledger
-from bucketq.spark.options import STREAM, Options
+from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
 from bucketq.spark.tables import ArchivePart, archive_of, check_there, in_tasks, read_archived, read_queue
 from bucketq.state import QueueState
@@ -35,7 +35,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the archive from version to version."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.check_for("a stream", STREAM)
+        options.check_for_source(is_stream=True)
         self._options = options
         self._wanted = options.wanted
         self._names = check_read(options.table, schema)
@@ -45,22 +45,22 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         self._days: dict[str, _Day] = {}
 
-    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's names, here and below)
+    def initialOffset(self) -> Offset:
         start = self._start
-        return {"version": self._arrived(self._state()) if start is None else start}
+        return {"version": _arrived(self._state()) if start is None else start}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         return self._limit
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._arrived(self._state())
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = _arrived(self._state())
 
-    def reportLatestOffset(self) -> Offset:  # noqa: N802
-        return {"version": self._arrived(self._state())}
+    def reportLatestOffset(self) -> Offset:
+        return {"version": _arrived(self._state())}
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         state = self._state()
-        until = self._arrived(state)
+        until = _arrived(state)
         if self._end is not None:
             until = min(until, self._end)
         if self._target is not None:
@@ -85,11 +85,6 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         state = read_queue(self._options)
         check_there(state, self._options)
         return state
-
-    def _arrived(self, state: QueueState) -> int:
-        """The version up to which every batch has its object."""
-        sealed = [name.first for batch in state.ledger.sealed if (name := ArchiveName.parse(batch))]
-        return min(sealed, default=state.version + 1) - 1
 
     def _pieces(self, ledger: Ledger, after: int, until: int) -> list[Piece]:
         asyncio.run(self._look(ledger))
@@ -117,6 +112,10 @@ class _Day(NamedTuple):
 
     jobs: int
     sizes: dict[ArchiveName, int]
+
+
+def _arrived(state: QueueState) -> int:
+    return arrived(state.ledger.sealed, state.version)
 
 
 def _limit(options: Options) -> ReadLimit:

@@ -24,7 +24,7 @@ from bucketq.jobline import decode_job, encode_job
 from bucketq.segment import Segment, SegmentLines
 from bucketq.spark import columns
 from bucketq.spark.objects import side_objects
-from bucketq.spark.options import ARCHIVE, JOBS, Options
+from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
 from bucketq.state import QueueState
 
@@ -60,7 +60,7 @@ class ArchiveReader(DataSourceReader):
     """Reads finished jobs, each of them once."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.check_for(f"the table {options.table}", ARCHIVE)
+        options.check_for_source()
         self._options = options
         self._wanted = options.wanted
         self._names = check_read(options.table, schema)
@@ -83,7 +83,7 @@ class JobsReader(DataSourceReader):
     """Reads the jobs that are in the queue."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.check_for("the table jobs", JOBS)
+        options.check_for_source()
         self._options = options
         self._names = check_read("jobs", schema)
         if options.status is not None and options.status not in list(JobStatus):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from bucketq.errors import ConfigurationError
 from bucketq.pipeline.gold import ALL, GOLD
@@ -40,7 +40,7 @@ class Findings:
 
 def find(lake: Lake, days: int) -> Findings:
     """The figures of the last days that a lake knows. Raises ConfigurationError if there are none."""
-    if not lake.has_days(GOLD, "activity", "window=day"):
+    if not lake.days(GOLD, "activity", "window=day"):
         raise ConfigurationError(f"there is nothing to report in {lake.root}: run the pipeline first")
     by_hour = lake.read(GOLD, "activity").where(F.expr("window = 'hour'") & (F.col("entrypoint") == ALL))
     last_hour = _utc(by_hour.where("finished > 0").agg(F.max("start")).collect()[0][0])
@@ -64,7 +64,7 @@ def find(lake: Lake, days: int) -> Findings:
     steps = recent("activity").where(of_all & (F.col("window") == step)).orderBy("start").collect()
     hours = recent("activity").where(of_all & (F.col("window") == "hour")).orderBy("start").collect()
     errors, classes = list[Row](), list[Row]()
-    if lake.has_days(GOLD, "errors"):
+    if lake.days(GOLD, "errors"):
         by_class = (
             recent("errors")
             .groupBy("entrypoint", "class")
