@@ -67,7 +67,12 @@ def local_session(
     for key, value in (_SETTINGS | (_LOCAL if is_local else {}) | (settings or {})).items():
         builder = builder.config(key, value)
     with _silence() if is_quiet else nullcontext():
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    from bucketq.spark.source import BucketQSource
+
+    # Mostly Spark finds it by itself; but it does without, and says nothing, if a Python is slow to start.
+    session.dataSource.register(BucketQSource)
+    return session
 
 
 def find_java() -> Path:
