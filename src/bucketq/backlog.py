@@ -1,4 +1,4 @@
-"""Backlog: the waiting jobs that stand in segments beside queue.json, as its manifest tells.
+"""Backlog: the jobs that stand in segments beside queue.json, as its manifest tells.
 
 A value: a change makes a new one. It also knows which segments had better be one, so that
 neither their number nor the number of them that compete for the next job grows with the
@@ -8,9 +8,9 @@ length of the backlog. `overflow` tells which jobs had better be in it.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
-from bucketq.job import Job
+from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
-from bucketq.segment import Key, Segment
+from bucketq.segment import Key, Segment, key_of
 from bucketq.settings import Settings
 
 # A segment should be worth its object.
@@ -30,12 +30,18 @@ class SegmentNeededError(Exception):
         self.segments = tuple(segments)
 
 
+# Jobs of the same status and entrypoint stand in one line.
+Line = tuple[JobStatus, str]
+
+_QUEUED, _SCHEDULED = JobStatus.QUEUED, JobStatus.SCHEDULED
+
+
 class Backlog:
-    """The segments of a queue, each entrypoint's in the order of their turns."""
+    """The segments of a queue, in each line in order."""
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        self._lines: dict[str, list[Segment]] = {}
-        self._counts: dict[str, int] = {}
+        self._lines: dict[Line, list[Segment]] = {}
+        self._counts: dict[Line, int] = {}
         self._put(segments)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -45,31 +51,40 @@ class Backlog:
         return sum(map(len, self._lines.values()))
 
     @property
-    def entrypoints(self) -> Collection[str]:
+    def lines(self) -> Collection[Line]:
         """Those that have segments."""
         return self._lines.keys()
 
-    def waiting(self, entrypoint: str | None = None) -> int:
-        """How many jobs wait here, of one entrypoint or of all."""
-        return sum(self._counts.values()) if entrypoint is None else self._counts.get(entrypoint, 0)
+    def count(self, status: JobStatus, entrypoint: str | None = None) -> int:
+        """How many jobs of a status are here, of one entrypoint or of all."""
+        if entrypoint is not None:
+            return self._counts.get((status, entrypoint), 0)
+        return sum(count for line, count in self._counts.items() if line[0] is status)
 
     def upcoming(self, entrypoint: str | None, number: int) -> list[Segment]:
-        """The segments whose turns come next."""
+        """The segments of waiting jobs whose turns come next."""
         if entrypoint is not None:
-            return self._lines.get(entrypoint, [])[:number]
-        heads = chain.from_iterable(line[:number] for line in self._lines.values())
+            return self._lines.get((_QUEUED, entrypoint), [])[:number]
+        heads = chain.from_iterable(line[:number] for line in self._of(_QUEUED))
         return sorted(heads, key=_turn)[:number]
 
     def first(self, entrypoint: str | None) -> Segment | None:
-        """The segment whose turn comes next."""
+        """The segment of waiting jobs whose turn comes next."""
         if entrypoint is not None:
-            line = self._lines.get(entrypoint)
+            line = self._lines.get((_QUEUED, entrypoint))
             return line[0] if line else None
-        return min((line[0] for line in self._lines.values()), key=_turn, default=None)
+        return min((line[0] for line in self._of(_QUEUED)), key=_turn, default=None)
+
+    def first_scheduled(self, entrypoint: str | None = None) -> Segment | None:
+        """The segment with the job that is due next, of one entrypoint or of all."""
+        if entrypoint is not None:
+            line = self._lines.get((_SCHEDULED, entrypoint))
+            return line[0] if line else None
+        return min((line[0] for line in self._of(_SCHEDULED)), key=_turn, default=None)
 
     def follower(self, segment: Segment) -> Key | None:
-        """Where the segment behind the first one of an entrypoint begins."""
-        line = self._lines[segment.entrypoint]
+        """Where the segment behind the first one of a line begins."""
+        line = self._lines[line_of(segment)]
         return line[1].first if len(line) > 1 else None
 
     def replaced(self, old: Iterable[Segment], new: Iterable[Segment]) -> "Backlog":
@@ -77,11 +92,11 @@ class Backlog:
         after = Backlog()
         after._lines, after._counts = dict(self._lines), dict(self._counts)
         for segment in old:
-            line = after._lines[segment.entrypoint]
-            after._lines[segment.entrypoint] = [other for other in line if other is not segment]
-            after._counts[segment.entrypoint] -= segment.count
-            if not after._lines[segment.entrypoint]:
-                del after._lines[segment.entrypoint], after._counts[segment.entrypoint]
+            line = line_of(segment)
+            after._lines[line] = [other for other in after._lines[line] if other is not segment]
+            after._counts[line] -= segment.count
+            if not after._lines[line]:
+                del after._lines[line], after._counts[line]
         after._put(new)
         return after
 
@@ -90,7 +105,7 @@ class Backlog:
         return [segment for segment in self if segment.may_hold(job_id)]
 
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
-        """Segments of one entrypoint that had better be sorted into each other, if any."""
+        """Segments of one line that had better be sorted into each other, if any."""
         for whole_line in self._lines.values():
             line = [segment for segment in whole_line if segment.name not in unreadable]
             # The first one is left out: jobs leave it all the time, and then a merge is in vain.
@@ -98,33 +113,41 @@ class Backlog:
                 return found
         return []
 
+    def _of(self, status: JobStatus) -> Iterator[list[Segment]]:
+        return (segments for line, segments in self._lines.items() if line[0] is status)
+
     def _put(self, segments: Iterable[Segment]) -> None:
-        new: dict[str, list[Segment]] = {}
+        new: dict[Line, list[Segment]] = {}
         for segment in segments:
-            new.setdefault(segment.entrypoint, []).append(segment)
-        for entrypoint, added in new.items():
-            self._lines[entrypoint] = sorted([*self._lines.get(entrypoint, ()), *added], key=_turn)
-            self._counts[entrypoint] = sum(segment.count for segment in self._lines[entrypoint])
+            new.setdefault(line_of(segment), []).append(segment)
+        for line, added in new.items():
+            self._lines[line] = sorted([*self._lines.get(line, ()), *added], key=_turn)
+            self._counts[line] = sum(segment.count for segment in self._lines[line])
 
 
-def at_hand(settings: Settings, entrypoints: int) -> tuple[int, int]:
-    """How many jobs, and bytes of them, each of so many entrypoints keeps in queue.json."""
+def line_of(job: Job | Segment) -> Line:
+    """The line that a job, or a segment, stands in."""
+    return job.status, job.entrypoint
+
+
+def at_hand(settings: Settings, lines: int) -> tuple[int, int]:
+    """How many jobs, and bytes of them, each of so many lines keeps in queue.json."""
     return (
-        max(settings.hot_jobs_max // 4 // entrypoints, min(settings.hot_jobs_max // 4, _AT_HAND_MIN_JOBS)),
-        settings.hot_bytes_max // 4 // entrypoints,
+        max(settings.hot_jobs_max // 4 // lines, min(settings.hot_jobs_max // 4, _AT_HAND_MIN_JOBS)),
+        settings.hot_bytes_max // 4 // lines,
     )
 
 
-def overflow(waiting: Iterable[Job], settings: Settings, entrypoints: int) -> list[list[Job]]:
-    """Of the jobs that wait in queue.json, in order, those that had better stand in segments.
+def overflow(jobs: Iterable[Job], settings: Settings, lines_total: int) -> list[list[Job]]:
+    """Of the jobs in queue.json that may leave it, those that had better stand in segments.
 
-    For each entrypoint the last ones. The first ones stay, so that workers find their next
-    jobs at hand.
+    Of each line the last ones. The first ones stay, so that workers find their next jobs at
+    hand.
     """
-    jobs_max, bytes_max = at_hand(settings, entrypoints)
-    lines: dict[str, list[Job]] = {}
-    for job in waiting:
-        lines.setdefault(job.entrypoint, []).append(job)
+    jobs_max, bytes_max = at_hand(settings, lines_total)
+    lines: dict[Line, list[Job]] = {}
+    for job in sorted(jobs, key=key_of):
+        lines.setdefault(line_of(job), []).append(job)
     leaving = []
     for line in lines.values():
         staying = size = 0

@@ -1,7 +1,7 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":5,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
-    {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,3],"last":[0,5002],…}
+    {"format":6,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,0,3],"last":[0,0,5002],…}
     ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
     {"id":"…","entrypoint":"thumb","payload":"iVBORw==","created_at":"…","seq":2}
@@ -16,7 +16,7 @@ they are.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
@@ -30,12 +30,12 @@ from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.loads import LoadMark, Loads
-from bucketq.segment import Segment
+from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.signatures import Signature, Signatures
 from bucketq.state import QueueState
 
-FORMAT = 5
+FORMAT = 6
 
 _JOBS_PER_BLOCK = 64
 
@@ -50,10 +50,28 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     enqueued_total: Count = 0
     completed_total: Count = 0
     dead_total: Count = 0
+    cancelled_total: Count = 0
     writers: Mapping[str, Signature] = {}
     forgotten_version: Count = 0
     collected_version: Count = 0
     epoch: Count = 0
+
+
+class _StoredSegment(Segment, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    # Before format 6 there were no turns in them.
+    first: Any
+    last: Any
+
+    def segment(self) -> Segment:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return Segment(**fields | {"first": _key(self.first), "last": _key(self.last)})
+
+
+def _key(stored: Any) -> Key:
+    if isinstance(stored, list) and len(stored) == 2:
+        stored = [stored[0], 0, stored[1]]
+    key: Key = msgspec.convert(stored, Key)
+    return key
 
 
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +84,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expired_total: Count = 0
     sealed: dict[str, list[Raw]] = {}
     finished: list[Raw] = []
-    segments: list[Segment] = []
+    segments: list[_StoredSegment] = []
     jobs: list[StoredJob]
 
 
@@ -115,6 +133,7 @@ class StateEncoder:
             enqueued_total=state.enqueued_total,
             completed_total=state.completed_total,
             dead_total=state.dead_total,
+            cancelled_total=state.cancelled_total,
             writers=state.signatures.writers,
             forgotten_version=state.signatures.forgotten_version,
             collected_version=state.collected_version,
@@ -224,6 +243,7 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
     """
     try:
         document = _decode_document(content)
+        segments = [stored.segment() for stored in document.segments]
     except UNREADABLE as error:
         _refuse_newer_format(content, name)
         raise _corrupt(content, name, str(error)) from error
@@ -231,9 +251,9 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
         _refuse_newer_format(content, name)
     if _has_doubles(job.id for job in document.jobs):
         raise CorruptStateError(f"{name} holds two jobs with the same id. Nothing was changed.")
-    if _has_doubles(segment.name for segment in document.segments):
+    if _has_doubles(segment.name for segment in segments):
         raise CorruptStateError(f"{name} holds the same segment twice. Nothing was changed.")
-    state = _from_jqueue(document) if document.format == 0 else _from_document(document, name)
+    state = _from_jqueue(document) if document.format == 0 else _from_document(document, segments, name)
     state.size = len(content)
     return state
 
@@ -246,7 +266,7 @@ def leader_of(content: bytes, name: str = "queue.json") -> Leader | None:
         raise _corrupt(content, name, str(error)) from error
 
 
-def _from_document(document: _Document, name: str) -> QueueState:
+def _from_document(document: _Document, segments: list[Segment], name: str) -> QueueState:
     state = QueueState(
         (stored.job() for stored in document.jobs),
         version=document.version,
@@ -254,9 +274,10 @@ def _from_document(document: _Document, name: str) -> QueueState:
         enqueued_total=document.enqueued_total,
         completed_total=document.completed_total,
         dead_total=document.dead_total,
+        cancelled_total=document.cancelled_total,
         signatures=Signatures(document.writers, document.forgotten_version),
         collected_version=document.collected_version,
-        backlog=Backlog(document.segments),
+        backlog=Backlog(segments),
         ledger=_ledger(document, name),
         epoch=document.epoch,
         leader=document.leader,
@@ -265,13 +286,14 @@ def _from_document(document: _Document, name: str) -> QueueState:
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.
-    places += [segment.base + segment.count for segment in document.segments]
+    places += [segment.base + segment.count for segment in segments]
     if any(place > document.sequence for place in places):
         raise CorruptStateError(f"{name}: a job's seq is beyond the queue's sequence. Nothing was changed.")
     if not state.is_conserved():
         raise CorruptStateError(
             f"{name}: the counters do not add up ({state.stats}): enqueued_total should equal"
-            " queued + in_progress + completed_total + dead_total. A job was added or removed"
+            " queued + scheduled + blocked + in_progress + completed_total + dead_total +"
+            " cancelled_total. A job was added or removed"
             " by hand: restore the object, or correct its counters. Nothing was changed."
         )
     return state

@@ -34,6 +34,7 @@ class GroupCommit:
         self, committer: Committer, objects: SideObjects | None, settings: Settings, clock: Clock
     ) -> None:
         self._committer = committer
+        self._clock = clock
         self._poll_interval_s = settings.poll_interval_s
         self._upkeep = Upkeep(committer, objects, settings, clock, self.submit_beside, stays_open=True)
         self._fetches: set[asyncio.Task[None]] = set()
@@ -80,7 +81,8 @@ class GroupCommit:
 
     async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
-        if self._committer.state is not None and self._committer.state.waiting(entrypoint):
+        state = self._committer.state
+        if state is not None and state.claimable(entrypoint, self._clock.now()):
             return  # it came between the empty answer and this question
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters[waiter] = entrypoint
@@ -192,18 +194,24 @@ class GroupCommit:
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
         spare: dict[str | None, int] = {}
+        now = self._clock.now()
         for waiter, entrypoint in self._waiters.items():
-            left = spare.setdefault(entrypoint, state.waiting(entrypoint))
+            left = spare.setdefault(entrypoint, state.claimable(entrypoint, now))
             if left > 0 and not waiter.done():
                 waiter.set_result(None)
                 spare[entrypoint] = left - 1
 
     async def _poll(self) -> None:
-        # One look for all who wait: another process may have enqueued, a worker died.
+        # One look for all who wait: another process may have enqueued, a worker died, a job's time come.
         while True:
-            await asyncio.sleep(self._poll_interval_s)
+            await asyncio.sleep(self._until_next_look_s())
             with suppress(Exception):
                 await self.submit(Refresh())
+
+    def _until_next_look_s(self) -> float:
+        due = self._committer.state and self._committer.state.next_due()
+        left_s = (due - self._clock.now()).total_seconds() if due else 0.0
+        return min(left_s, self._poll_interval_s) if left_s > 0 else self._poll_interval_s
 
 
 def _wake(sleeper: "asyncio.Future[None]") -> None:

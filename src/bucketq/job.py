@@ -12,14 +12,22 @@ from bucketq.object_name import PayloadName
 
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class JobStatus(StrEnum):
     """Where a job is in its life."""
 
     QUEUED = "queued"
+    # Its time has not come: it was enqueued for later, or is tried again later.
+    SCHEDULED = "scheduled"
+    # Other jobs have to be finished first.
+    BLOCKED = "blocked"
     IN_PROGRESS = "in_progress"
     DEAD = "dead"
+
+    # An Enum's own is slow, and statuses are keys of what every operation looks at.
+    __hash__ = str.__hash__
 
 
 # The error of an attempt that ended because its worker fell silent.
@@ -31,7 +39,19 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    # Its worker died, or was cut off: it fell silent.
     STALE = "stale"
+    # Its worker left, and gave it back.
+    RELEASED = "released"
+    CANCELLED = "cancelled"
+
+
+class IfDead(StrEnum):
+    """What becomes of a job when one that it waits for does not succeed."""
+
+    CANCEL = "cancel"
+    RUN = "run"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -42,6 +62,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     outcome: Outcome
     worker: str | None = None
     error: str | None = None
+    # Where it happened, shortened.
+    trace: str | None = None
 
 
 class Job(
@@ -74,6 +96,36 @@ class Job(
     error: str | None = None
     # The attempts that did not succeed; of very many the first and the last ones.
     history: tuple[Attempt, ...] = ()
+    # Attempts that ended because the worker died; they do not count against `max_attempts`.
+    crashes: Count = 0
+    max_crashes: Count = 3
+    # Not before this, not after that, and each attempt for so long at most; 0 is no limit.
+    run_at: Moment | None = None
+    expires_at: Moment | None = None
+    timeout_s: Seconds = 0.0
+    # No two jobs with the same key wait or run, nor for so long after one is finished.
+    key: str | None = None
+    key_for_s: Seconds = 0.0
+    # Tenants take turns; `turn` is this job's.
+    tenant: str | None = None
+    turn: Count = 0
+    # Of jobs with the same limit key, so many run at the same time.
+    limit_key: str | None = None
+    # The jobs that it still waits for, what becomes of it if one does not succeed, and its batch.
+    after: tuple[str, ...] = ()
+    if_dead: IfDead = IfDead.CANCEL
+    batch: str | None = None
+    # What its worker has said of it.
+    progress: float | None = None
+    note: str | None = None
+    is_cancelled: bool = False
+    # The dead job that this one does again.
+    redrive_of: str | None = None
+
+    @property
+    def failures(self) -> int:
+        """How many attempts have failed, or may still: all but those that ended with their worker."""
+        return self.attempts - self.crashes
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (msgspec's own name for it)
         """Decode a JSON payload, into `type` if one is given. Raises PayloadError.

@@ -52,6 +52,23 @@ class StoredJob(
             worker=self.worker,
             error=self.error,
             history=self.history,
+            crashes=self.crashes,
+            max_crashes=self.max_crashes,
+            run_at=self.run_at,
+            expires_at=self.expires_at,
+            timeout_s=self.timeout_s,
+            key=self.key,
+            key_for_s=self.key_for_s,
+            tenant=self.tenant,
+            turn=self.turn,
+            limit_key=self.limit_key,
+            after=self.after,
+            if_dead=self.if_dead,
+            batch=self.batch,
+            progress=self.progress,
+            note=self.note,
+            is_cancelled=self.is_cancelled,
+            redrive_of=self.redrive_of,
         )
 
 

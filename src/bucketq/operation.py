@@ -6,7 +6,8 @@ of that state's transitions.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -95,6 +96,7 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     worker: str | None = None
 
     def __call__(self, state: QueueState) -> list[Job]:
+        state.wake(self.now, self.entrypoint)
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             try:
@@ -138,14 +140,17 @@ class AckMany(msgspec.Struct, frozen=True, gc=False):
 
 
 class Nack(msgspec.Struct, frozen=True, gc=False):
-    """Give one job back."""
+    """Give one job back that failed, to be tried again now or later."""
 
     claim: Claim
     error: str | None
     now: datetime
+    retry_in_s: float = 0.0
+    trace: str | None = None
 
     def __call__(self, state: QueueState) -> Job:
-        return state.nack(self.claim, self.error, self.now)
+        retry_at = self.now + timedelta(seconds=self.retry_in_s)
+        return state.nack(self.claim, self.error, self.now, retry_at, self.trace)
 
 
 class Bury(msgspec.Struct, frozen=True, gc=False):
@@ -154,9 +159,10 @@ class Bury(msgspec.Struct, frozen=True, gc=False):
     claim: Claim
     error: str
     now: datetime
+    trace: str | None = None
 
     def __call__(self, state: QueueState) -> Job:
-        return state.bury(self.claim, self.error, self.now)
+        return state.bury(self.claim, self.error, self.now, self.trace)
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
@@ -170,13 +176,15 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
-    """Undo claims that never reached a worker."""
+    """Undo claims whose worker left, or (without a time) never heard of them."""
 
     claims: tuple[Claim, ...]
+    left_at: datetime | None = None
 
     def __call__(self, state: QueueState) -> None:
         for claim in self.claims:
-            state.release(claim)
+            with suppress(JobNotFoundError):
+                state.release(claim, self.left_at)
 
 
 class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
@@ -230,7 +238,7 @@ class ListInFile(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> Listed:
         jobs = state.jobs if self.status is None else state.with_status(self.status)
-        segments = tuple(state.backlog) if self.status in (None, JobStatus.QUEUED) else ()
+        segments = tuple(one for one in state.backlog if self.status in (None, one.status))
         if self.entrypoint is not None:
             jobs = tuple(job for job in jobs if job.entrypoint == self.entrypoint)
             segments = tuple(one for one in segments if one.entrypoint == self.entrypoint)
@@ -423,7 +431,7 @@ def bytes_of(operation: Operation) -> int:
         case Ack():
             return len(operation.result)
         case Nack() | Bury():
-            return len(operation.error or "")
+            return len(operation.error or "") + len(operation.trace or "")
         case Transact():
             return sum(map(bytes_of, operation.operations))
     return 0

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.collect import collect
 from bucketq.commit import IfAbandoned
+from bucketq.duration import Duration, seconds_of
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -26,11 +27,14 @@ from bucketq.errors import (
     PayloadError,
     QueueClosedError,
 )
+from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
 from bucketq.mint import Mint
+from bucketq.new_job import JobOptions, is_text, new_job
 from bucketq.operation import (
     Ack,
     AckMany,
+    Bury,
     Count,
     Dequeue,
     Enqueue,
@@ -44,15 +48,13 @@ from bucketq.operation import (
     enqueued_by,
 )
 from bucketq.payload import LargePayloads, payload_bytes
+from bucketq.retry import Failure, Retry, RetryPolicy, decide
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects, unreachable
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectInfo, ObjectStoragePort, describe
-from bucketq.transaction import Transaction, error_text, result_json
-
-# What every JSON reader can hold without rounding.
-_INTEGER_MAX = 2**53 - 1
+from bucketq.transaction import Transaction, result_json
 
 
 class Queue(ABC):
@@ -92,14 +94,14 @@ class Queue(ABC):
 
     @worker.setter
     def worker(self, name: str) -> None:
-        if not name or not _is_text(name):
+        if not name or not is_text(name):
             raise ConfigurationError(f"a worker's name is a non-empty string, not {name!r}")
         self._worker = name
 
     async def enqueue(
-        self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
+        self, entrypoint: str, payload: Any = b"", priority: int = 0, **options: Unpack[JobOptions]
     ) -> Job:
-        """Add a job and return it.
+        """Add a job and return it; `JobOptions` tells what may be asked of it.
 
         The payload is bytes, or anything that JSON can hold: a dict, a list, a
         dataclass, a msgspec Struct. Jobs of a lower priority number are served first.
@@ -109,7 +111,7 @@ class Queue(ABC):
         Raises PayloadError if the payload is not JSON or too large, and QueueFullError if
         queue.json is at its limit.
         """
-        job = self._new_job(entrypoint, payload, priority, max_attempts)
+        job = self._new_job(entrypoint, payload, priority, options)
         added: list[Job]
         if self._payloads.is_large(job):
             stowed = (await self._payloads.stow(job),)
@@ -123,8 +125,7 @@ class Queue(ABC):
         entrypoint: str,
         payloads: Iterable[Any],
         priority: int = 0,
-        *,
-        max_attempts: int = 3,
+        **options: Unpack[JobOptions],
     ) -> Sequence[str]:
         """Add any number of jobs in one commit, all or none, in the order given; return their ids.
 
@@ -137,7 +138,7 @@ class Queue(ABC):
             raise ConfigurationError("enqueue_many takes an iterable of payloads; for one there is enqueue")
         if not isinstance(payloads, Iterable):
             raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
-        model = self._new_job(entrypoint, b"", priority, max_attempts)
+        model = self._new_job(entrypoint, b"", priority, options)
         contents = (self._content(entrypoint, payload) for payload in payloads)
         jobs = NewJobs(model, contents, self._clock, self._mint)
         await BulkLoad(self._objects, self._payloads, self.settings, self._submit).enqueue(jobs)
@@ -195,18 +196,49 @@ class Queue(ABC):
         )
         return refused
 
-    async def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> Job:
+    async def nack(
+        self,
+        job: Job | Claim | str,
+        error: str | BaseException | None = None,
+        *,
+        retry_in: Duration = 0.0,
+        retry: RetryPolicy | None = None,
+    ) -> Job:
         """The job failed: it is tried again, or dead once its attempts are used up.
 
-        `error` is kept with the job: a text, or the exception itself. Returns the job as
-        it stands now. Raises what `ack` raises.
+        `error` is kept with the job: a text, or the exception itself, with where it came
+        from. It is tried again after `retry_in`, or as a policy says (see `bucketq.retry`).
+        Returns the job as it stands now. Raises what `ack` raises.
+
+            await q.nack(job, error, retry_in=30)
+            await q.nack(job, error, retry=exponential(first_s=1, cap_s=600))
         """
-        claim, text = Claim.of(job), error_text(error)
-        given_back: Job | None = await self._submit(Nack(claim, text, self._clock.now()))
+        claim, text, trace = Claim.of(job), error_text(error), trace_text(error)
+        operation: Nack | Bury = Nack(claim, text, self._clock.now(), seconds_of(retry_in, "retry_in"), trace)
+        if retry is not None:
+            if retry_in or not isinstance(job, Job):
+                raise ConfigurationError(
+                    "a retry policy decides on a Job that dequeue gave, without retry_in"
+                )
+            exception = error if isinstance(error, BaseException) else None
+            failure = Failure(job, job.failures, text or "", exception, self._mint.jitter())
+            decision = decide(retry, failure)
+            if isinstance(decision, Retry):
+                operation = replace(operation, retry_in_s=seconds_of(decision.after_s, "the policy's delay"))
+            else:
+                operation = Bury(claim, text or "given up", self._clock.now(), trace)
+        given_back: Job | None = await self._submit(operation)
         if given_back is None:
             # It was given back through a broker, and had moved on before the answer came.
             raise JobNotFoundError(claim.job_id, f"job {claim.job_id} was given back, and has moved on since")
         return given_back
+
+    async def release(self, *jobs: Job | Claim | str) -> None:
+        """The worker leaves, and gives its jobs back: others take them, and it costs no attempt.
+
+        What it does not hold any more is passed over.
+        """
+        await self._submit(Release(tuple(map(Claim.of, jobs)), self._clock.now()))
 
     async def heartbeat(self, job: Job | Claim | str) -> None:
         """The worker is alive and busy with the job. Raises what `ack` raises."""
@@ -376,18 +408,10 @@ class Queue(ABC):
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
 
-    def _new_job(self, entrypoint: str, payload: Any, priority: int = 0, max_attempts: int = 3) -> Job:
-        check_new_job(entrypoint, priority, max_attempts)
-        content = self._content(entrypoint, payload)
+    def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         now = self._clock.now()
-        return Job(
-            id=self._mint.job_id(now),
-            entrypoint=entrypoint,
-            payload=content,
-            priority=priority,
-            max_attempts=max_attempts,
-            created_at=now,
-        )
+        job = new_job(self._mint.job_id(now), entrypoint, b"", priority, now, options)
+        return replace(job, payload=self._content(entrypoint, payload))
 
     def _content(self, entrypoint: str, payload: Any) -> bytes:
         content = payload_bytes(payload)
@@ -408,23 +432,3 @@ def _ignore(answer: "asyncio.Future[Any]") -> None:
 
 def _release(claimed: list[Job] | None) -> Operation | None:
     return Release(tuple(map(Claim.of, claimed))) if claimed else None
-
-
-def check_new_job(entrypoint: str, priority: int, max_attempts: int) -> None:
-    """Raise ConfigurationError for what cannot be a job."""
-    if not entrypoint or not _is_text(entrypoint):
-        raise ConfigurationError(f"an entrypoint is a non-empty string, not {entrypoint!r}")
-    if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
-        raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
-    if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
-        raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from bucketq.job import Job, JobStatus
-from bucketq.segment import key_of
+from bucketq.segment import Key, key_of
 
 _HEAP_SLACK = 64
 
@@ -18,7 +18,7 @@ class ReadyLine:
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = jobs
-        self._heaps: dict[str | None, list[tuple[tuple[int, int], str]]] = {}
+        self._heaps: dict[str | None, list[tuple[Key, str]]] = {}
         self._counts: Counter[str | None] = Counter()
 
     @property
@@ -62,7 +62,7 @@ class ReadyLine:
             heapq.heappop(heap)
         return None
 
-    def _build(self, entrypoint: str | None) -> list[tuple[tuple[int, int], str]]:
+    def _build(self, entrypoint: str | None) -> list[tuple[Key, str]]:
         # A sorted list is a heap.
         return sorted(
             (key_of(job), job.id)

@@ -1,4 +1,4 @@
-"""Segment: waiting jobs of one entrypoint in an object of their own, sorted, never changed.
+"""Segment: jobs of one entrypoint and status in an object of their own, sorted, never changed.
 
     {"format":1,"entrypoint":"mail","jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},
@@ -13,6 +13,7 @@ together, a part each, the base begins with the jobs of the parts before.)
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -20,7 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from bucketq.errors import CorruptStateError, NewerFormatError
-from bucketq.job import Count, Job
+from bucketq.job import Count, Job, JobStatus
 from bucketq.jobline import UNREADABLE, decode_job, encode_job, line_bytes
 from bucketq.object_name import SegmentName
 
@@ -29,12 +30,27 @@ FORMAT = 1
 # Enough of an id for its time stamp, if it is a UUIDv7.
 _ID_PREFIX = 13
 
-Key = tuple[int, int]
+Key = tuple[int, int, int]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def key_of(job: Job) -> Key:
-    """What decides a waiting job's place in line."""
-    return job.priority, job.sequence
+    """What decides a job's place in its line: its turn, or the time for which it is scheduled."""
+    if job.status is JobStatus.SCHEDULED and job.run_at is not None:
+        return due_key(job.run_at)[0], 0, job.sequence
+    return job.priority, job.turn, job.sequence
+
+
+def due_key(moment: datetime) -> Key:
+    """The first place in the line of scheduled jobs of those for this time."""
+    return (moment - _EPOCH) // _MICROSECOND, 0, 0
+
+
+def due_moment(key: Key) -> datetime:
+    """The time for which the scheduled job at this place is."""
+    return _EPOCH + key[0] * _MICROSECOND
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -42,6 +58,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     name: SegmentName
     entrypoint: str
+    status: JobStatus = JobStatus.QUEUED
     # The jobs that are still in it, and the bytes of the whole object.
     count: Annotated[int, Meta(ge=1)]
     size: Count
@@ -62,15 +79,15 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     def still_holds(self, key: Key) -> bool:
         """Whether the job at this place, which was in it once, is still in it."""
-        return self.first <= key and key[1] not in self.holes
+        return self.first <= key and key[2] not in self.holes
 
     def moved(self, base: int) -> "Segment":
         """The same segment further back in line."""
         return replace(
             self,
             base=self.base + base,
-            first=(self.first[0], self.first[1] + base),
-            last=(self.last[0], self.last[1] + base),
+            first=(*self.first[:2], self.first[2] + base),
+            last=(*self.last[:2], self.last[2] + base),
         )
 
 
@@ -84,8 +101,9 @@ class SegmentWriter:
 
     def __init__(self) -> None:
         self._entrypoint = ""
+        self._status = JobStatus.QUEUED
         self._lines: list[bytes] = []
-        self._first = self._last = (0, 0)
+        self._first = self._last = (0, 0, 0)
         self._ids = "", ""
         self._count = self._payloads = 0
         self.size = 0
@@ -97,6 +115,7 @@ class SegmentWriter:
             encode_job(job),
             count=1,
             entrypoint=job.entrypoint,
+            status=job.status,
             keys=(key, key),
             ids=(job.id, job.id),
             payloads=int(job.payload_object is not None),
@@ -111,11 +130,12 @@ class SegmentWriter:
         keys: tuple[Key, Key],
         ids: tuple[str, str],
         payloads: int,
+        status: JobStatus = JobStatus.QUEUED,
     ) -> None:
         """Add the next jobs, as lines, with the first and the last place and a range of their ids."""
         lowest, highest = (job_id[:_ID_PREFIX] for job_id in ids)
         if not self._lines:
-            self._entrypoint = entrypoint
+            self._entrypoint, self._status = entrypoint, status
             self._first = keys[0]
             self._ids = lowest, highest
         self._last = keys[1]
@@ -132,6 +152,7 @@ class SegmentWriter:
         entry = Segment(
             name=name,
             entrypoint=self._entrypoint,
+            status=self._status,
             count=self._count,
             size=len(content),
             first=self._first,
@@ -209,8 +230,7 @@ class SegmentLines:
         for number, line in enumerate(self._lines):
             if needle in line:
                 job = self._job(number, segment.base)
-                is_left = key_of(job) >= segment.first and job.sequence not in segment.holes
-                if job.id == job_id and is_left:
+                if job.id == job_id and segment.still_holds(key_of(job)):
                     return job
         return None
 
@@ -221,9 +241,11 @@ class SegmentLines:
 
 def lost(segment: Segment, reason: str) -> CorruptStateError:
     """The error for a segment whose jobs cannot be read, with the ways out."""
+    # The dead are counted as finished already.
+    is_dead = segment.status is JobStatus.DEAD
     return CorruptStateError(
-        f"segment {segment.name}, with {segment.count} waiting jobs of {segment.entrypoint!r}, cannot be"
-        f" read: {reason}. Restore the object from a backup or an older version; or, to give its jobs up,"
-        f" stop every process, delete the segment's line in queue.json and lower enqueued_total by"
-        f" {segment.count}. Nothing was changed."
+        f"segment {segment.name}, with {segment.count} {segment.status.value} jobs of"
+        f" {segment.entrypoint!r}, cannot be read: {reason}. Restore the object from a backup or an older"
+        " version; or, to give its jobs up, stop every process, delete the segment's line in queue.json"
+        f"{'' if is_dead else f' and lower enqueued_total by {segment.count}'}. Nothing was changed."
     )

@@ -2,9 +2,11 @@
 
     enqueue         dequeue               ack
     ────────▶ QUEUED ──────▶ IN_PROGRESS ─────▶ gone (completed)
-                ▲                 │
-                │ attempts left   │ nack, stale
-                └─────────────────┤
+      │         ▲                 │
+      │ later   │ attempts left   │ nack, stale
+      │         ├─────────────────┤
+      │         │ due             │ not yet
+      └───▶ SCHEDULED ◀───────────┤
                                   │ none left
                                   └───────────▶ DEAD
 
@@ -38,7 +40,7 @@ from bucketq.jobline import line_bytes
 from bucketq.ledger import Ledger
 from bucketq.loads import LoadMark, Loads
 from bucketq.object_name import version_of
-from bucketq.segment import Segment, key_of
+from bucketq.segment import Key, Segment, due_key, due_moment, key_of
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
@@ -49,6 +51,10 @@ T = TypeVar("T")
 
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
+_QUEUED = JobStatus.QUEUED
+# Those that can wait elsewhere.
+_SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
+_LAST = 1 << 62
 
 _TICK = timedelta(microseconds=1)
 _HISTORY_MAX = 8
@@ -61,7 +67,10 @@ _SEGMENTS_AT_ONCE = 8
 
 
 class Stats(NamedTuple):
-    """Counts at one version: jobs now in each status, and totals since the beginning."""
+    """Counts at one version: jobs now in each status, and totals since the beginning.
+
+    `cancelled_total` counts the jobs that ended without being done: cancelled, replaced, expired.
+    """
 
     queued: int
     in_progress: int
@@ -69,6 +78,9 @@ class Stats(NamedTuple):
     enqueued_total: int
     completed_total: int
     dead_total: int
+    scheduled: int = 0
+    blocked: int = 0
+    cancelled_total: int = 0
 
 
 class QueueState:
@@ -88,6 +100,7 @@ class QueueState:
         enqueued_total: int = 0,
         completed_total: int = 0,
         dead_total: int = 0,
+        cancelled_total: int = 0,
         signatures: Signatures | None = None,
         collected_version: int = 0,
         backlog: Backlog | None = None,
@@ -102,6 +115,7 @@ class QueueState:
         self.enqueued_total = enqueued_total
         self.completed_total = completed_total
         self.dead_total = dead_total
+        self.cancelled_total = cancelled_total
         self.signatures = signatures or Signatures()
         self.collected_version = collected_version
         self.backlog = backlog or Backlog()
@@ -157,20 +171,36 @@ class QueueState:
         """The counts, without looking at the jobs."""
         return Stats(
             queued=self.waiting(),
-            in_progress=self._table.in_progress,
-            dead=self._table.dead,
+            in_progress=self._table.count(JobStatus.IN_PROGRESS),
+            dead=self._count(JobStatus.DEAD),
             enqueued_total=self.enqueued_total,
             completed_total=self.completed_total,
             dead_total=self.dead_total,
+            scheduled=self._count(JobStatus.SCHEDULED),
+            blocked=self._table.count(JobStatus.BLOCKED),
+            cancelled_total=self.cancelled_total,
         )
 
     def waiting(self, entrypoint: str | None = None) -> int:
         """How many jobs wait, of one entrypoint or of all, without looking at them."""
-        return self._table.ready.count(entrypoint) + self.backlog.waiting(entrypoint)
+        return self._table.ready.count(entrypoint) + self.backlog.count(_QUEUED, entrypoint)
 
-    def waiting_in_file(self) -> int:
-        """How many of them stand in queue.json itself."""
-        return self._table.ready.count()
+    def next_due(self) -> datetime | None:
+        """When the next scheduled job is due; None if there is none."""
+        job, segment = self._table.due.first(), self.backlog.first_scheduled()
+        moments = [job.run_at] if job is not None and job.run_at is not None else []
+        return min([*moments, due_moment(segment.first)] if segment else moments, default=None)
+
+    def claimable(self, entrypoint: str | None, now: datetime) -> int:
+        """About how many jobs a dequeue would find; 0 if certainly none."""
+        latest = (due_key(now)[0], _LAST, _LAST)
+        job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
+        firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
+        return self.waiting(entrypoint) + any(first <= latest for first in firsts)
+
+    def spillable(self) -> int:
+        """How many jobs in queue.json itself could stand in segments."""
+        return sum(map(self._table.count, _SPILLABLE))
 
     @property
     def live_size(self) -> int:
@@ -178,8 +208,8 @@ class QueueState:
         return self.size - self.ledger.size
 
     def overflow(self) -> list[list[Job]]:
-        """The waiting jobs that had better stand in segments, for each entrypoint."""
-        return overflow(self.queued_jobs(), self.settings, self._entrypoints)
+        """The jobs that had better stand in segments, for each line."""
+        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines)
 
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
@@ -193,8 +223,9 @@ class QueueState:
 
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        live = self.waiting() + self._table.in_progress
-        return self.enqueued_total == live + self.completed_total + self.dead_total
+        stats = self.stats
+        live = stats.queued + stats.scheduled + stats.blocked + stats.in_progress
+        return self.enqueued_total == live + self.completed_total + self.dead_total + self.cancelled_total
 
     # Transitions
 
@@ -230,6 +261,23 @@ class QueueState:
         self.loads = self.loads.remembered(name, mark)
         self.changes += 1
 
+    def wake(self, now: datetime, entrypoint: str | None = None) -> None:
+        """Let scheduled jobs whose time has come stand in line, of very many not all at once.
+
+        Segments are looked into for one entrypoint, or for all.
+        """
+        latest = (due_key(now)[0], _LAST, _LAST)
+        while True:
+            job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
+            if segment is not None and segment.first <= latest and (not job or segment.first < key_of(job)):
+                if self._table.ready.count() >= self.settings.hot_jobs_max:
+                    return
+                self._bring_some_in(segment, latest)
+            elif job is not None and key_of(job) <= latest:
+                self._put(replace(job, status=_QUEUED))
+            else:
+                return
+
     def dequeue(
         self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
     ) -> Job | None:
@@ -237,7 +285,7 @@ class QueueState:
         job = self._next_ready(entrypoint)
         if job is None:
             return None
-        if self._table.in_progress:
+        if self._table.count(JobStatus.IN_PROGRESS):
             # One claim is always granted: where nothing runs, nothing would ever make room again.
             self._make_room(_CLAIM_BYTES)
         claimed = replace(
@@ -262,13 +310,28 @@ class QueueState:
             self.dropped.append(job.payload_object)
         self.completed_total += 1
 
-    def nack(self, claim: Claim, error: str | None, now: datetime) -> Job:
-        """The work failed: back to its place in line, or dead if no attempt is left."""
-        return self._give_back(self._held(claim), Outcome.FAILED, error, now)
+    def nack(
+        self,
+        claim: Claim,
+        error: str | None,
+        now: datetime,
+        retry_at: datetime | None = None,
+        trace: str | None = None,
+    ) -> Job:
+        """The work failed: back to its place in line, at once or later, or dead if no attempt is left."""
+        job = self._held(claim)
+        attempt = _attempt(job, now, Outcome.FAILED, error, trace)
+        if job.failures >= job.max_attempts:
+            return self._end_attempt(job, attempt, error, JobStatus.DEAD)
+        if retry_at is None or retry_at <= now:
+            return self._end_attempt(job, attempt, error, _QUEUED)
+        return self._end_attempt(replace(job, run_at=retry_at), attempt, error, JobStatus.SCHEDULED)
 
-    def bury(self, claim: Claim, error: str, now: datetime) -> Job:
+    def bury(self, claim: Claim, error: str, now: datetime, trace: str | None = None) -> Job:
         """The job can never succeed: dead, whatever attempts are left."""
-        return self._end_attempt(self._held(claim), Outcome.FAILED, error, now, JobStatus.DEAD)
+        job = self._held(claim)
+        attempt = _attempt(job, now, Outcome.FAILED, error, trace)
+        return self._end_attempt(job, attempt, error, JobStatus.DEAD)
 
     def heartbeat(self, claim: Claim, now: datetime) -> None:
         """The worker lives. The stamp always grows, so that a change shows on any clock."""
@@ -278,17 +341,20 @@ class QueueState:
         self._put(replace(job, heartbeat_at=later))
 
     def requeue_stale(self, claim: Claim, now: datetime) -> Job:
-        """The worker fell silent: as if it had failed."""
-        return self._give_back(self._held(claim), Outcome.STALE, STALE, now)
+        """The worker fell silent. The job may be to blame, so it is not given out without end."""
+        job = self._held(claim)
+        job = replace(job, crashes=job.crashes + 1)
+        attempt = _attempt(job, now, Outcome.STALE, STALE)
+        if job.crashes < job.max_crashes:
+            return self._end_attempt(job, attempt, STALE, _QUEUED)
+        return self._end_attempt(job, attempt, STALE, JobStatus.DEAD)
 
-    def release(self, claim: Claim) -> bool:
-        """Undo a claim that never reached a worker; it costs no attempt."""
-        try:
-            job = self._held(claim)
-        except JobNotFoundError:
-            return False
-        self._put(_unclaimed(job, JobStatus.QUEUED, attempts=job.attempts - 1, error=job.error))
-        return True
+    def release(self, claim: Claim, left_at: datetime | None = None) -> None:
+        """Undo a claim: it costs no attempt. Its worker left, or (without a time) never heard of it."""
+        job = self._held(claim)
+        if left_at is not None:
+            job = replace(job, history=_with(job.history, _attempt(job, left_at, Outcome.RELEASED, None)))
+        self._put(_unclaimed(replace(job, attempts=job.attempts - 1), _QUEUED, job.error))
 
     # The backlog
 
@@ -429,7 +495,7 @@ class QueueState:
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished = len(self.ledger.finished)
-        totals = self.enqueued_total, self.completed_total, self.dead_total
+        totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
         except BaseException:
@@ -438,7 +504,7 @@ class QueueState:
             self.backlog, self.loads = backlog, loads
             self.ledger.cut(finished)
             del self.dropped[dropped:]
-            self.enqueued_total, self.completed_total, self.dead_total = totals
+            self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total = totals
             raise
 
     def stamp(self, writer: str, number: int) -> None:
@@ -460,22 +526,13 @@ class QueueState:
             raise ClaimLostError(job.id, "another worker holds it now")
         return job
 
-    def _give_back(self, job: Job, outcome: Outcome, error: str | None, now: datetime) -> Job:
-        exhausted = job.attempts >= job.max_attempts
-        return self._end_attempt(job, outcome, error, now, JobStatus.DEAD if exhausted else JobStatus.QUEUED)
-
-    def _end_attempt(
-        self, job: Job, outcome: Outcome, error: str | None, now: datetime, status: JobStatus
-    ) -> Job:
-        # It is rewritten with every commit, so the history keeps the beginning only.
-        attempt = _attempt(job, now, outcome, error and error[:_HISTORY_ERROR_MAX])
-        history = (*job.history[:1], *job.history[1:][-_HISTORY_MAX:], attempt)
-        given_back = replace(_unclaimed(job, status, attempts=job.attempts, error=error), history=history)
-        self._put(given_back)
+    def _end_attempt(self, job: Job, attempt: Attempt, error: str | None, status: JobStatus) -> Job:
+        ended = replace(_unclaimed(job, status, error), history=_with(job.history, attempt))
+        self._put(ended)
         if status is JobStatus.DEAD:
             self.dead_total += 1
-            self._finish(job, FinishedStatus.DEAD, now, error)
-        return given_back
+            self._finish(job, FinishedStatus.DEAD, attempt.ended_at, error)
+        return ended
 
     def _finish(
         self, job: Job, status: FinishedStatus, now: datetime, error: str | None, result: bytes = b""
@@ -508,7 +565,8 @@ class QueueState:
         if self.size - on_the_way > self.settings.queue_bytes_max:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
-                f" {self._table.in_progress} jobs in progress and {self._table.dead} dead ones."
+                f" {self._table.count(JobStatus.IN_PROGRESS)} jobs in progress and"
+                f" {self._table.count(JobStatus.DEAD)} dead ones."
                 " New work is refused until some is finished."
             )
 
@@ -521,8 +579,12 @@ class QueueState:
         self.changes += 1
 
     @property
-    def _entrypoints(self) -> int:
-        return max(1, len(self._table.ready.entrypoints | set(self.backlog.entrypoints)))
+    def _lines(self) -> int:
+        waiting = {(_QUEUED, entrypoint) for entrypoint in self._table.ready.entrypoints}
+        return max(1, len(waiting | {*self.backlog.lines}))
+
+    def _count(self, status: JobStatus) -> int:
+        return self._table.count(status) + self.backlog.count(status)
 
     def _next_ready(self, entrypoint: str | None) -> Job | None:
         while True:
@@ -530,14 +592,18 @@ class QueueState:
             segment = self.backlog.first(entrypoint)
             if segment is None or (job is not None and key_of(job) < segment.first):
                 return job
-            # Half of what stays, so that it is not soon sent back.
-            jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._entrypoints))
             try:
-                taken, left = self.shelf.take(segment, jobs_max, bytes_max, self.backlog.follower(segment))
+                self._bring_some_in(segment)
             except SegmentNeededError:
                 upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
                 raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
-            self._bring_in(segment, taken, left)
+
+    def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
+        # Half of what stays, so that it is not soon sent back.
+        jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._lines))
+        limits = [key for key in (until, self.backlog.follower(segment)) if key is not None]
+        taken, left = self.shelf.take(segment, jobs_max, bytes_max, min(limits, default=None))
+        self._bring_in(segment, taken, left)
 
     def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
         self.backlog = self.backlog.replaced([segment], [left] if left else [])
@@ -546,29 +612,43 @@ class QueueState:
         for job in jobs:
             if self._table.get(job.id) is not None:
                 # Somebody enqueued an id twice while this one was out of sight: it is one job.
-                self.enqueued_total -= 1
+                if segment.status is not JobStatus.DEAD:
+                    self.enqueued_total -= 1
                 continue
             self._put(job)
             self.size += line_bytes(job)
 
 
-def _unclaimed(job: Job, status: JobStatus, attempts: int, error: str | None) -> Job:
+def _unclaimed(job: Job, status: JobStatus, error: str | None) -> Job:
     return replace(
         job,
         status=status,
-        attempts=attempts,
         error=error,
         token=None,
         worker=None,
         claimed_at=None,
         heartbeat_at=None,
+        progress=None,
+        note=None,
     )
 
 
-def _attempt(job: Job, now: datetime, outcome: Outcome, error: str | None) -> Attempt:
+def _with(history: tuple[Attempt, ...], attempt: Attempt) -> tuple[Attempt, ...]:
+    return (*history[:1], *history[1:][-_HISTORY_MAX:], attempt)
+
+
+def _attempt(
+    job: Job, now: datetime, outcome: Outcome, error: str | None, trace: str | None = None
+) -> Attempt:
     claimed_at = _claimed_at(job)
     return Attempt(
-        claimed_at=claimed_at, ended_at=max(now, claimed_at), outcome=outcome, worker=job.worker, error=error
+        claimed_at=claimed_at,
+        ended_at=max(now, claimed_at),
+        outcome=outcome,
+        worker=job.worker,
+        # It is rewritten with every commit, so the history keeps the beginning only.
+        error=error and error[:_HISTORY_ERROR_MAX],
+        trace=trace,
     )
 
 

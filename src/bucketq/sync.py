@@ -19,13 +19,16 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, Unpack
 
+from bucketq.duration import Duration
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job
+from bucketq.new_job import JobOptions
 from bucketq.remote.queue import RemoteQueue
+from bucketq.retry import RetryPolicy
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import ObjectInfo
@@ -84,16 +87,16 @@ class Queue:
             self._stop()
 
     def enqueue(
-        self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
+        self, entrypoint: str, payload: Any = b"", priority: int = 0, **options: Unpack[JobOptions]
     ) -> Job:
         """Add a job and return it."""
-        return self._run(self._opened.enqueue(entrypoint, payload, priority, max_attempts=max_attempts))
+        return self._run(self._opened.enqueue(entrypoint, payload, priority, **options))
 
     def enqueue_many(
-        self, entrypoint: str, payloads: Iterable[Any], priority: int = 0, *, max_attempts: int = 3
+        self, entrypoint: str, payloads: Iterable[Any], priority: int = 0, **options: Unpack[JobOptions]
     ) -> Sequence[str]:
         """Add any number of jobs in one commit; return their ids. The iterable runs in the queue's thread."""
-        return self._run(self._opened.enqueue_many(entrypoint, payloads, priority, max_attempts=max_attempts))
+        return self._run(self._opened.enqueue_many(entrypoint, payloads, priority, **options))
 
     def dequeue(
         self,
@@ -114,9 +117,20 @@ class Queue:
         """Acknowledge many jobs in one write; return an error for each that was refused."""
         return self._run(self._opened.ack_many(jobs))
 
-    def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> Job:
+    def nack(
+        self,
+        job: Job | Claim | str,
+        error: str | BaseException | None = None,
+        *,
+        retry_in: Duration = 0.0,
+        retry: RetryPolicy | None = None,
+    ) -> Job:
         """The job failed."""
-        return self._run(self._opened.nack(job, error))
+        return self._run(self._opened.nack(job, error, retry_in=retry_in, retry=retry))
+
+    def release(self, *jobs: Job | Claim | str) -> None:
+        """The worker leaves, and gives its jobs back."""
+        self._run(self._opened.release(*jobs))
 
     def heartbeat(self, job: Job | Claim | str) -> None:
         """The worker is alive and busy with the job."""

@@ -1,7 +1,9 @@
 """JobTable: the jobs that stand in queue.json itself, counted, in line, and with an undo log."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from bucketq.due import DueLine
 from bucketq.job import Job, JobStatus
 from bucketq.ready import ReadyLine
 from bucketq.segment import key_of
@@ -13,11 +15,14 @@ class JobTable:
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = {job.id: job for job in jobs}
         self.ready = ReadyLine(self._jobs)
-        self.in_progress = self.dead = 0
+        self.due = DueLine(self._jobs)
+        self._counts: Counter[JobStatus] = Counter()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
         for job in self._jobs.values():
             self._count(job, 1)
+            if job.status is JobStatus.SCHEDULED:
+                self.due.push(job)
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -25,6 +30,10 @@ class JobTable:
     def get(self, job_id: str) -> Job | None:
         """The job with this id, or None."""
         return self._jobs.get(job_id)
+
+    def count(self, status: JobStatus) -> int:
+        """How many jobs of a status there are."""
+        return self._counts[status]
 
     def queued(self, entrypoint: str | None) -> tuple[Job, ...]:
         """The waiting jobs, in the order of their turns."""
@@ -75,11 +84,10 @@ class JobTable:
         self._count(job, 1)
         if job.status is JobStatus.QUEUED:
             self.ready.push(job)
+        elif job.status is JobStatus.SCHEDULED:
+            self.due.push(job)
 
     def _count(self, job: Job, step: int) -> None:
+        self._counts[job.status] += step
         if job.status is JobStatus.QUEUED:
             self.ready.change_count(job, step)
-        elif job.status is JobStatus.IN_PROGRESS:
-            self.in_progress += step
-        else:
-            self.dead += step

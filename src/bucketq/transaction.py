@@ -2,17 +2,19 @@
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import msgspec
 
 from bucketq.clock import Clock
-from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
+from bucketq.duration import Duration, seconds_of
+from bucketq.errors import PayloadError, QueueClosedError
+from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
 from bucketq.jobline import is_json_line
+from bucketq.new_job import JobOptions
 from bucketq.operation import Ack, Enqueue, Nack, Operation
 
-_ERROR_MAX = 10_000
 _RESULT_MAX = 64 * 1024
 
 
@@ -35,10 +37,10 @@ class Transaction:
         self._open = False
 
     def enqueue(
-        self, entrypoint: str, payload: Any = b"", priority: int = 0, *, max_attempts: int = 3
+        self, entrypoint: str, payload: Any = b"", priority: int = 0, **options: Unpack[JobOptions]
     ) -> Job:
         """Add a job; it exists once the transaction has landed."""
-        job = self._new_job(entrypoint, payload, priority, max_attempts)
+        job = self._new_job(entrypoint, payload, priority, options)
         self._add(Enqueue((job,)))
         return job
 
@@ -46,9 +48,16 @@ class Transaction:
         """Finish a job."""
         self._add(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
-    def nack(self, job: Job | Claim | str, error: str | BaseException | None = None) -> None:
-        """Give a job back."""
-        self._add(Nack(Claim.of(job), error_text(error), self._clock.now()))
+    def nack(
+        self,
+        job: Job | Claim | str,
+        error: str | BaseException | None = None,
+        *,
+        retry_in: Duration = 0.0,
+    ) -> None:
+        """Give a job back that failed."""
+        after_s = seconds_of(retry_in, "retry_in")
+        self._add(Nack(Claim.of(job), error_text(error), self._clock.now(), after_s, trace_text(error)))
 
     async def __aenter__(self) -> Self:
         if self._operations:
@@ -90,19 +99,3 @@ def result_json(result: Any) -> bytes:
             f"the result has {len(content)} bytes; the limit is {_RESULT_MAX}. Store it elsewhere."
         )
     return content
-
-
-def error_text(error: str | BaseException | None) -> str | None:
-    """What to keep of an error: its text, or an exception's type and text.
-
-    >>> error_text(ValueError("no such host"))
-    'ValueError: no such host'
-    """
-    if isinstance(error, BaseException):
-        error = f"{type(error).__name__}: {error}"
-    if error is None or isinstance(error, str):
-        # A lone surrogate cannot be written as JSON, and a huge text would slow every commit down.
-        if error and len(error) > _ERROR_MAX:
-            error = f"{error[:_ERROR_MAX]} … (cut from {len(error)} characters)"
-        return error and error.encode(errors="replace").decode()
-    raise ConfigurationError(f"an error is a text or an exception, not {error!r}")

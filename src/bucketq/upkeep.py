@@ -165,10 +165,10 @@ class Upkeep:
         if len(state.backlog):
             # One more segment costs a line only, and the jobs for it cost in every commit.
             jobs_max, bytes_max = jobs_max // 2, bytes_max // 2
-        if state.waiting_in_file() <= jobs_max and state.live_size <= bytes_max:
+        if state.spillable() <= jobs_max and state.live_size <= bytes_max:
             self._futile_jobs = self._futile_bytes = 0
         jobs_max, bytes_max = max(jobs_max, self._futile_jobs), max(bytes_max, self._futile_bytes)
-        return state.waiting_in_file() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
+        return state.spillable() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
 
     def _batches_due(self) -> dict[str, tuple[bytes, ...]]:
         """Batches to be created: our own, those found at first, others that nobody sees to for a while."""
@@ -231,7 +231,7 @@ class Upkeep:
 
     async def _spill(self, objects: SideObjects) -> None:
         while (state := self._committer.state) is not None and self._is_overflowing(state):
-            self._futile_jobs, self._futile_bytes = state.waiting_in_file() * 5 // 4, state.live_size * 5 // 4
+            self._futile_jobs, self._futile_bytes = state.spillable() * 5 // 4, state.live_size * 5 // 4
             version, lines = state.version, state.overflow()
             parts = []
             for line in lines:

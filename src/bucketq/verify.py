@@ -15,7 +15,7 @@ from bucketq.archived_job import original_of
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
-from bucketq.job import JobStatus
+from bucketq.job import Job, JobStatus
 from bucketq.mint import Mint
 from bucketq.object_name import PAYLOADS
 from bucketq.segment import Key, SegmentLines, key_of
@@ -80,6 +80,7 @@ class _Walk:
         self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
         self._storage = storage
         self._seen: dict[str, str] = {}
+        self._dead: set[str] = set()
         self._doubts: list[_Doubt] = []
         # Archive objects that are newer than the version that is walked.
         self._ahead: list[ArchiveName] = []
@@ -96,12 +97,11 @@ class _Walk:
             return self._verdict
         payloads: dict[str, _Reference] = {}
         for job in state.jobs:
-            self._see(job.id, "queue.json")
+            self._see_live(job, "queue.json")
             if job.payload_object is not None:
                 payloads[job.payload_object] = _Reference(job.payload_size, job.id, "queue.json")
         await self._walk_segments(state, payloads)
         await self._look_for_payloads(PAYLOADS, payloads)
-        dead = {job.id for job in state.jobs if job.status is JobStatus.DEAD}
         days: Counter[str] = Counter()
         copies: dict[str, dict[str, _Reference]] = {}
         total = len(pieces)
@@ -112,9 +112,9 @@ class _Walk:
             days[hour[:10]] += len(jobs)
             where = f"the archive of {hour}" if hour else "queue.json, on its way to the archive"
             for archived in jobs:
-                if archived.id in dead:
+                if archived.id in self._dead:
                     # It stays in the queue, to be run again, but may be in the archive only once.
-                    dead.remove(archived.id)
+                    self._dead.remove(archived.id)
                     self._seen[archived.id] = where
                 else:
                     self._see(archived.id, where)
@@ -132,7 +132,8 @@ class _Walk:
 
     async def _walk_segments(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
         segments = list(state.backlog)
-        self._verdict.live = state.stats.queued + state.stats.in_progress
+        stats = state.stats
+        self._verdict.live = stats.queued + stats.scheduled + stats.blocked + stats.in_progress
         for number, segment in enumerate(segments, 1):
             self._on_progress("segments", number, len(segments))
             self._verdict.segments += 1
@@ -144,7 +145,7 @@ class _Walk:
             if len(jobs) != segment.count:
                 self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
             for job in jobs:
-                self._see(job.id, segment.name)
+                self._see_live(job, segment.name)
                 if job.payload_object is not None:
                     reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
                     payloads[job.payload_object] = reference
@@ -209,12 +210,17 @@ class _Walk:
                 counted = ledger.archived.get(day, 0)
                 problem = f"the archive of {day} holds {days[day]} jobs, and queue.json counts {counted}"
                 self._doubts.append(_Doubt(f"{ARCHIVE}{day}", problem))
-        finished = state.completed_total + state.dead_total
+        finished = state.completed_total + state.dead_total + state.cancelled_total
         known = days.total() + ledger.expired_total
         if known > finished:
             self._problem(f"{known} jobs were archived, but only {finished} are finished")
         elif known < finished:
             self._verdict.notes.append(f"finished jobs that are not in the archive: {finished - known}")
+
+    def _see_live(self, job: Job, where: str) -> None:
+        self._see(job.id, where)
+        if job.status is JobStatus.DEAD:
+            self._dead.add(job.id)
 
     def _see(self, job_id: str, where: str) -> None:
         if job_id in self._seen:

@@ -5,14 +5,17 @@ Both sides need it: a client writes operations and reads answers, a broker the o
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, SessionForgottenError
-from bucketq.job import Attempt, Claim, Job, JobStatus, Outcome
+from bucketq.failure import TRACE_MAX
+from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
 from bucketq.mint import Mint
+from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES
 from bucketq.operation import (
     Ack,
     AckMany,
@@ -45,9 +48,27 @@ _STATUSES = {
     JobStatus.QUEUED: pb.STATUS_QUEUED,
     JobStatus.IN_PROGRESS: pb.STATUS_IN_PROGRESS,
     JobStatus.DEAD: pb.STATUS_DEAD,
+    JobStatus.SCHEDULED: pb.STATUS_SCHEDULED,
+    JobStatus.BLOCKED: pb.STATUS_BLOCKED,
 }
 STATUS_OF = {number: status for status, number in _STATUSES.items()}
-_MAX_ATTEMPTS = 3
+# What a plain job is made without.
+_OPTIONS = (
+    "max_crashes",
+    "run_at",
+    "expires_at",
+    "timeout_s",
+    "key",
+    "key_for_s",
+    "tenant",
+    "limit_key",
+    "after",
+    "if_dead",
+    "batch",
+    "redrive_of",
+)
+_options_of = attrgetter(*_OPTIONS)
+_NO_OPTIONS = _options_of(Job(id="none", entrypoint="", created_at=_EPOCH))
 
 
 def microseconds(moment: datetime | None) -> int:
@@ -94,7 +115,16 @@ def job_message(job: Job) -> pb.Job:
             outcome=attempt.outcome.value,
             worker=attempt.worker,
             error=attempt.error,
+            trace=attempt.trace,
         )
+    if (options := _options_message(job)) is not None:
+        message.options.CopyFrom(options)
+    if job.crashes or job.turn or job.is_cancelled:
+        message.crashes, message.turn, message.is_cancelled = job.crashes, job.turn, job.is_cancelled
+    if job.progress is not None:
+        message.progress = job.progress
+    if job.note is not None:
+        message.note = job.note
     return message
 
 
@@ -118,6 +148,12 @@ def job_of(message: pb.Job) -> Job:
         worker=message.worker if message.HasField("worker") else None,
         error=message.error if message.HasField("error") else None,
         history=tuple(map(_attempt_of, message.history)),
+        crashes=message.crashes,
+        turn=message.turn,
+        progress=message.progress if message.HasField("progress") else None,
+        note=message.note if message.HasField("note") else None,
+        is_cancelled=message.is_cancelled,
+        **_options(message),
     )
 
 
@@ -128,7 +164,52 @@ def _attempt_of(message: pb.Attempt) -> Attempt:
         outcome=Outcome(message.outcome),
         worker=message.worker if message.HasField("worker") else None,
         error=message.error if message.HasField("error") else None,
+        trace=message.trace if message.HasField("trace") else None,
     )
+
+
+def _options_message(job: Job) -> pb.JobOptions | None:
+    if _options_of(job) == _NO_OPTIONS:
+        return None
+    return pb.JobOptions(
+        max_crashes=job.max_crashes,
+        run_at_us=microseconds(job.run_at),
+        expires_at_us=microseconds(job.expires_at),
+        timeout_s=job.timeout_s,
+        key=job.key,
+        key_for_s=job.key_for_s,
+        tenant=job.tenant,
+        limit_key=job.limit_key,
+        after=job.after,
+        if_dead=job.if_dead.value,
+        batch=job.batch,
+        redrive_of=job.redrive_of,
+    )
+
+
+def _options(message: pb.Job | pb.NewJob) -> dict[str, Any]:
+    """The fields of a job that stand in its options, if it has some. Raises ConfigurationError."""
+    if not message.HasField("options"):
+        return {}
+    options = message.options
+    try:
+        if_dead = IfDead(options.if_dead or IfDead.CANCEL)
+    except ValueError:
+        raise ConfigurationError(f"if_dead is 'cancel' or 'run', not {options.if_dead!r}") from None
+    return {
+        "max_crashes": options.max_crashes or MAX_CRASHES,
+        "run_at": moment(options.run_at_us),
+        "expires_at": moment(options.expires_at_us),
+        "timeout_s": options.timeout_s,
+        "key": options.key if options.HasField("key") else None,
+        "key_for_s": options.key_for_s,
+        "tenant": options.tenant if options.HasField("tenant") else None,
+        "limit_key": options.limit_key if options.HasField("limit_key") else None,
+        "after": tuple(options.after),
+        "if_dead": if_dead,
+        "batch": options.batch if options.HasField("batch") else None,
+        "redrive_of": options.redrive_of if options.HasField("redrive_of") else None,
+    }
 
 
 def _new_job_message(job: Job) -> pb.NewJob:
@@ -143,6 +224,8 @@ def _new_job_message(job: Job) -> pb.NewJob:
     if job.payload_object is not None:
         message.payload_object = job.payload_object
         message.payload_size = job.payload_size
+    if (options := _options_message(job)) is not None:
+        message.options.CopyFrom(options)
     return message
 
 
@@ -153,6 +236,8 @@ def _new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
         job_id, created_at = job_id or mint.job_id(now), created_at or now
     if not job_id or created_at is None:
         raise ConfigurationError("in a batch a job comes with its id and with created_at_us")
+    options = _options(message)
+    is_for_later = options.get("run_at") is not None and options["run_at"] > created_at
     return Job(
         id=job_id,
         entrypoint=message.entrypoint,
@@ -160,8 +245,10 @@ def _new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
         payload_object=message.payload_object or None,
         payload_size=message.payload_size,
         priority=message.priority,
-        max_attempts=message.max_attempts or _MAX_ATTEMPTS,
+        max_attempts=message.max_attempts or MAX_ATTEMPTS,
         created_at=created_at,
+        status=JobStatus.SCHEDULED if is_for_later else JobStatus.QUEUED,
+        **options,
     )
 
 
@@ -196,14 +283,21 @@ def operation_message(operation: Operation) -> pb.Operation:
         case AckMany():
             return pb.Operation(ack_many=pb.AckManyRequest(claims=map(_claim_message, operation.claims)))
         case Nack():
-            nack = pb.NackRequest(claim=_claim_message(operation.claim), error=operation.error)
+            nack = pb.NackRequest(
+                claim=_claim_message(operation.claim),
+                error=operation.error,
+                retry_in_s=operation.retry_in_s,
+                trace=operation.trace,
+            )
             return pb.Operation(nack=nack)
         case Heartbeat():
             return pb.Operation(heartbeat=pb.HeartbeatRequest(claim=_claim_message(operation.claim)))
         case Release():
-            return pb.Operation(release=pb.ReleaseRequest(claims=map(_claim_message, operation.claims)))
+            claims, left = map(_claim_message, operation.claims), operation.left_at is not None
+            return pb.Operation(release=pb.ReleaseRequest(claims=claims, left=left))
         case Bury():
-            bury = pb.BuryRequest(claim=_claim_message(operation.claim), error=operation.error)
+            claim = _claim_message(operation.claim)
+            bury = pb.BuryRequest(claim=claim, error=operation.error, trace=operation.trace)
             return pb.Operation(bury=bury)
         case Transact():
             parts = map(operation_message, operation.operations)
@@ -239,13 +333,15 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return AckMany(tuple(map(claim_of, message.ack_many.claims)), now)
         case "nack":
             nack = message.nack
-            return Nack(claim_of(nack.claim), nack.error if nack.HasField("error") else None, now)
+            error = nack.error if nack.HasField("error") else None
+            return Nack(claim_of(nack.claim), error, now, nack.retry_in_s, _trace_of(nack))
         case "heartbeat":
             return Heartbeat(claim_of(message.heartbeat.claim), now)
         case "release":
-            return Release(tuple(map(claim_of, message.release.claims)))
+            claims = tuple(map(claim_of, message.release.claims))
+            return Release(claims, now if message.release.left else None)
         case "bury":
-            return Bury(claim_of(message.bury.claim), message.bury.error, now)
+            return Bury(claim_of(message.bury.claim), message.bury.error, now, _trace_of(message.bury))
         case "transaction":
             parts = message.transaction.operations
             return Transact(tuple(operation_of(part, now, mint) for part in parts))
@@ -261,6 +357,10 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
         case "version":
             return Refresh()
     raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
+
+
+def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:
+    return message.trace[:TRACE_MAX] if message.HasField("trace") else None
 
 
 def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:

@@ -134,7 +134,7 @@ def test_a_job_whose_worker_fell_silent_for_good_says_so_in_the_archive():
     async def main():
         storage = FaultyStorage()
         async with broker(storage, stale_after_s=60) as q:
-            await q.enqueue("mail", max_attempts=1)
+            await q.enqueue("mail", max_crashes=1)
             assert await q.dequeue()
             assert await q.dequeue(wait=100) == []
         [found] = await archived(storage)

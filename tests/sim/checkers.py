@@ -216,7 +216,7 @@ def attempts_are_only_spent_by_claims(record):
         claimed_anew = new.token is not None and new.token != old.token
         if new.attempts > old.attempts and not claimed_anew:
             raise ViolationError(f"{job_id} lost an attempt without being claimed", job_id)
-        if new.attempts > new.max_attempts:
+        if new.failures > new.max_attempts or new.crashes > new.max_crashes:
             raise ViolationError(f"{job_id} was tried more often than allowed", job_id)
 
 

@@ -16,6 +16,7 @@ from bucketq import (
 from bucketq.archived_job import kept_payloads
 from bucketq.codec import decode, encode
 from bucketq.jobline import decode_job
+from bucketq.segment import key_of
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Version:
             left = [
                 job
                 for job in _jobs_of(objects[segment.name], segment.base)
-                if (job.priority, job.sequence) >= segment.first and job.sequence not in segment.holes
+                if segment.still_holds(key_of(job))
             ]
             if len(left) != segment.count:
                 miscounts.append(f"{len(left)} jobs are left in {segment}")
@@ -100,6 +101,7 @@ class Version:
             enqueued_total=written.enqueued_total,
             completed_total=written.completed_total,
             dead_total=written.dead_total,
+            cancelled_total=written.cancelled_total,
             signatures=written.signatures,
         )
         return cls(at_s, by, state, frozenset(needs), needs if beside is None else beside, miscounts)

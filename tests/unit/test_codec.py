@@ -13,7 +13,7 @@ from bucketq import CorruptStateError, Job, JobNotFoundError, JobStatus, NewerFo
 from bucketq.archived_job import FORMAT as ARCHIVE_FORMAT
 from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
-from bucketq.job import Claim
+from bucketq.job import Claim, IfDead
 from bucketq.ledger import batch_content
 from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-5.json is its encoding."""
+    """A state with every field in use; golden/format-6.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
     state.archives = True
@@ -67,6 +67,10 @@ def example() -> QueueState:
         replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3),
         [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
     )
+    for number, status in ((14, JobStatus.SCHEDULED), (15, JobStatus.BLOCKED), (16, JobStatus.QUEUED)):
+        state.enqueue(replace(demanding(), id=f"job-{number}", status=status))
+    state.cancelled_total += 1
+    state.enqueued_total += 1
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
     refused = JobNotFoundError("job-99")
     state.sessions = Sessions(forgotten_version=1)
@@ -76,6 +80,32 @@ def example() -> QueueState:
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
+
+
+def demanding():
+    """A job with every option in use."""
+    return Job(
+        id="demanding",
+        entrypoint="video",
+        created_at=NOW,
+        crashes=1,
+        max_crashes=5,
+        run_at=NOW + timedelta(hours=1),
+        expires_at=NOW + timedelta(hours=2),
+        timeout_s=1.5,
+        key="video-7",
+        key_for_s=60.0,
+        tenant="acme",
+        turn=3,
+        limit_key="gpu",
+        after=("job-2",),
+        if_dead=IfDead.RUN,
+        batch="album",
+        progress=0.5,
+        note="half of it",
+        is_cancelled=True,
+        redrive_of="job-99",
+    )
 
 
 def example_segment():
@@ -138,7 +168,9 @@ def test_the_golden_segment_is_written_and_read():
     assert json.loads(golden)["entrypoint"] == "mail"
 
 
-@pytest.mark.parametrize(("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3)])
+@pytest.mark.parametrize(
+    ("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3), (5, 14, 3)]
+)
 def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
     state = decode((GOLDEN / f"format-{older}.json").read_bytes())
     assert [job.id for job in state.jobs][:4] == ["job-1", "job-2", "job-3", "job-4"]
@@ -189,9 +221,9 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 3 + 1 + 5 + 1
+    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 3 + 1 + 8 + 1
     document = json.loads("\n".join(lines))
-    assert [job["id"] for job in document["jobs"]] == ["job-1", "job-2", "job-3", "job-4", "job-5"]
+    assert [job["id"] for job in document["jobs"]] == [f"job-{n}" for n in (1, 2, 3, 4, 5, 14, 15, 16)]
     assert [segment["count"] for segment in document["segments"]] == [3, 2, 2]
     assert json.loads(encode(QueueState()))["jobs"] == []
     assert document["jobs"][3]["json"] == [1]
@@ -255,7 +287,7 @@ GOOD = encode(example())
         (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
         (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
         (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
-        (GOOD.replace(b'"enqueued_total":14', b'"enqueued_total":15'), "do not add up"),
+        (GOOD.replace(b'"enqueued_total":18', b'"enqueued_total":19'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":4'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":0'), r"\$\.segments\[0\]\.count"),
         (
@@ -264,8 +296,8 @@ GOOD = encode(example())
         ),
         (GOOD.replace(b"00000000000000bb.json", b"00000000000000cc.json"), "same segment"),
         (GOOD.replace(b'"payloads/', b'"../payloads/'), "payload_object"),
-        (GOOD.replace(b'"sequence":14', b'"sequence":5'), "sequence"),
-        (GOOD.replace(b'"sequence":14', b'"sequence":8'), "sequence"),
+        (GOOD.replace(b'"sequence":17', b'"sequence":5'), "sequence"),
+        (GOOD.replace(b'"sequence":17', b'"sequence":8'), "sequence"),
         (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
     ],
 )

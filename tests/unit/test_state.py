@@ -58,11 +58,47 @@ def test_a_job_is_dead_once_its_attempts_are_used_up():
     assert state.is_conserved()
 
 
-def test_staleness_uses_up_attempts_too():
-    state = filled(new("a", max_attempts=1))
+def test_a_dying_worker_costs_no_attempt_but_one_that_kills_its_workers_is_dead():
+    state = filled(new("a", max_attempts=2, max_crashes=2))
     state.requeue_stale(Claim.of(state.dequeue(None, "t", NOW)), NOW)
-    assert state.find("a").status is JobStatus.DEAD
-    assert "heartbeat" in state.find("a").error
+    state.nack(Claim.of(state.dequeue(None, "t", NOW)), "boom", NOW)
+    job = state.find("a")
+    assert (job.status, job.attempts, job.crashes, job.failures) == (JobStatus.QUEUED, 2, 1, 1)
+    state.requeue_stale(Claim.of(state.dequeue(None, "t", NOW, "w-1")), NOW)
+    dead = state.find("a")
+    assert (dead.status, dead.crashes) == (JobStatus.DEAD, 2)
+    assert "heartbeat" in dead.error
+    assert [one.outcome for one in dead.history] == ["stale", "failed", "stale"], "the evidence"
+    assert dead.history[-1].worker == "w-1"
+    assert state.is_conserved()
+
+
+def test_a_job_is_tried_again_later():
+    state = filled(new("a"), new("b"))
+    later = NOW + timedelta(minutes=5)
+    state.nack(Claim.of(state.dequeue(None, "t", NOW)), "boom", NOW, later)
+    assert (state.find("a").status, state.find("a").run_at) == (JobStatus.SCHEDULED, later)
+    assert (state.stats.queued, state.stats.scheduled) == (1, 1)
+    assert state.is_conserved()
+    assert state.next_due() == later
+    state.wake(later - timedelta(microseconds=1))
+    assert [job.id for job in state.queued_jobs()] == ["b"]
+    assert state.claimable("mail", later) == 2
+    state.wake(later)
+    assert [job.id for job in state.queued_jobs()] == ["a", "b"], "its place is that of its enqueueing"
+    assert state.next_due() is None
+    last = state.dequeue(None, "t", later)
+    state.nack(Claim.of(last), "boom", later, later)
+    assert state.find("a").status is JobStatus.QUEUED, "at once is at once"
+
+
+def test_a_leaving_worker_costs_no_attempt_and_is_noted():
+    state = filled(new("a", max_attempts=1))
+    for _ in range(3):
+        state.release(Claim.of(state.dequeue(None, "t", NOW, "w-1")), NOW)
+    job = state.find("a")
+    assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
+    assert {(one.outcome, one.worker) for one in job.history} == {("released", "w-1")}
 
 
 def test_a_heartbeat_always_moves_the_stamp_even_if_the_clock_does_not():
@@ -103,9 +139,11 @@ def test_an_id_stands_for_whoever_holds_the_job():
 def test_a_released_claim_costs_no_attempt():
     state = filled(new("a"))
     job = state.dequeue(None, "t", NOW)
-    assert state.release(Claim.of(job))
+    state.release(Claim.of(job))
     assert (state.find("a").attempts, state.find("a").status) == (0, JobStatus.QUEUED)
-    assert not state.release(Claim.of(job))
+    assert state.find("a").history == (), "nobody ever worked on it"
+    with pytest.raises(ClaimLostError):
+        state.release(Claim.of(job))
 
 
 def test_a_failed_operation_leaves_no_trace():
@@ -141,7 +179,7 @@ def test_the_counters_add_up_at_every_step():
     assert state.is_conserved()
     state.ack(Claim.of(state.dequeue(None, "t", NOW)), NOW)
     assert state.is_conserved()
-    assert state.stats == (3, 0, 0, 4, 1, 0)
+    assert state.stats == (3, 0, 0, 4, 1, 0, 0, 0, 0)
     state.completed_total = 2
     assert not state.is_conserved()
 

@@ -66,8 +66,8 @@ SEGMENT = Segment(
     entrypoint="mail",
     count=3,
     size=100,
-    first=(1, 8),
-    last=(1, 10),
+    first=(1, 0, 8),
+    last=(1, 0, 10),
     ids=("a", "b"),
 )
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")

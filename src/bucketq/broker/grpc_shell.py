@@ -187,7 +187,7 @@ class GrpcShell:
 
     async def _nack(self, request: pb.NackRequest) -> pb.Job:
         error = request.error if request.HasField("error") else None
-        return job_message(await self._service.nack(claim_of(request.claim), error))
+        return job_message(await self._service.nack(claim_of(request.claim), error, request.retry_in_s))
 
     async def _transaction(self, request: pb.TransactionRequest) -> pb.Done:
         await self._apply(pb.Operation(transaction=request))

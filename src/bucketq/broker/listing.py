@@ -12,9 +12,16 @@ from bucketq.segment import Segment, key_of
 PAGE_SIZE = 100
 PAGE_SIZE_MAX = 1000
 
-# What is not waiting comes first, by age; then the waiting jobs, in the order of their turns.
-Place = tuple[bool, int, int]
-_START: Place = (False, -(1 << 62), 0)
+# One status after the other, each line in its order.
+Place = tuple[int, int, int, int]
+_START: Place = (-1, 0, 0, 0)
+_RANKS = {
+    JobStatus.IN_PROGRESS: 0,
+    JobStatus.QUEUED: 1,
+    JobStatus.SCHEDULED: 2,
+    JobStatus.BLOCKED: 3,
+    JobStatus.DEAD: 4,
+}
 
 
 class Page(NamedTuple):
@@ -42,35 +49,37 @@ async def list_jobs(
 
 async def _page(queue: ServedQueue, listed: Listed, size: int, after: Place) -> Page:
     pool = [job for job in listed.jobs if _place(job) > after]
-    unread = sorted((one for one in listed.segments if (True, *one.last) > after), key=_first, reverse=True)
+    unread = sorted((one for one in listed.segments if _last(one) > after), key=_first, reverse=True)
     # One more than fits tells whether there is another page.
     found = nsmallest(size + 1, pool, key=_place)
-    while unread and (len(found) <= size or (True, *unread[-1].first) < _place(found[-1])):
+    while unread and (len(found) <= size or _first(unread[-1]) < _place(found[-1])):
         jobs = await queue.read_segment(unread.pop())
         found = nsmallest(size + 1, [*found, *(job for job in jobs if _place(job) > after)], key=_place)
     page = found[:size]
     return Page(page, _token(_place(page[-1])) if len(found) > size else "")
 
 
-def _first(segment: Segment) -> tuple[int, int]:
-    return segment.first
+def _first(segment: Segment) -> Place:
+    return (_RANKS[segment.status], *segment.first)
+
+
+def _last(segment: Segment) -> Place:
+    return (_RANKS[segment.status], *segment.last)
 
 
 def _place(job: Job) -> Place:
-    if job.status is JobStatus.QUEUED:
-        return (True, *key_of(job))
-    return False, 0, job.sequence
+    return (_RANKS[job.status], *key_of(job))
 
 
 def _token(place: Place) -> str:
-    return f"{place[0]:d}.{place[1]}.{place[2]}"
+    return ".".join(map(str, place))
 
 
 def _place_of_token(token: str) -> Place:
     if not token:
         return _START
     try:
-        waiting, priority, sequence = map(int, token.split("."))
+        rank, first, second, sequence = map(int, token.split("."))
     except ValueError:
         raise ConfigurationError(f"{token!r} is no page token of this queue") from None
-    return bool(waiting), priority, sequence
+    return rank, first, second, sequence

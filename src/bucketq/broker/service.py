@@ -12,9 +12,12 @@ from msgspec.structs import replace
 from bucketq.broker.broker import Broker
 from bucketq.broker.listing import Page, list_jobs
 from bucketq.broker.served import ServedQueue
+from bucketq.duration import seconds_of
 from bucketq.election import Leader
 from bucketq.errors import BucketQError, ConfigurationError, StorageError
+from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
     Ack,
@@ -28,16 +31,13 @@ from bucketq.operation import (
     Refuse,
     Transact,
 )
-from bucketq.queue import check_new_job
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
-from bucketq.transaction import error_text, result_json
+from bucketq.transaction import result_json
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
 BATCH_SIZE_MAX = 10_000
-# Of ids, tokens, sessions and workers: much longer ones would make every commit slow.
-_NAME_MAX = 250
 
 
 class Service:
@@ -79,9 +79,9 @@ class Service:
         """A job is done; its result, if any, is JSON."""
         await self._broker.lead(lambda queue: queue.ack(claim, msgspec.Raw(result) if result else None))
 
-    async def nack(self, claim: Claim, error: str | None) -> Job:
+    async def nack(self, claim: Claim, error: str | None, retry_in_s: float) -> Job:
         """A job failed."""
-        return await self._broker.lead(lambda queue: queue.nack(claim, error))
+        return await self._broker.lead(lambda queue: queue.nack(claim, error, retry_in=retry_in_s))
 
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
@@ -139,8 +139,8 @@ class Service:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not 1 <= len(name) <= _NAME_MAX:
-        raise ConfigurationError(f"{what} has from 1 to {_NAME_MAX} characters, not {len(name)}")
+    if not 1 <= len(name) <= NAME_MAX:
+        raise ConfigurationError(f"{what} has from 1 to {NAME_MAX} characters, not {len(name)}")
 
 
 async def _checked_or_refused(queue: ServedQueue, operation: Operation) -> Operation:
@@ -162,7 +162,7 @@ def _checked(operation: Operation) -> Operation:
                 _check_name("an entrypoint", job.entrypoint)
                 if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
                     raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
-                check_new_job(job.entrypoint, job.priority, job.max_attempts)
+                check_new_job(job)
         case Dequeue():
             _check_name("a token", operation.token)
             _check_name("a worker's name", operation.worker or "?")
@@ -171,6 +171,7 @@ def _checked(operation: Operation) -> Operation:
         case Ack() if operation.result:
             return replace(operation, result=result_json(msgspec.Raw(operation.result)))
         case Nack():
+            seconds_of(operation.retry_in_s, "retry_in")
             return replace(operation, error=error_text(operation.error))
         case Bury():
             return replace(operation, error=error_text(operation.error) or "")

@@ -26,8 +26,8 @@ from bucketq.job import Job
 from bucketq.jobline import decode_job, line_bytes, payload_field
 from bucketq.loads import LoadMark
 from bucketq.mint import Mint
+from bucketq.new_job import check_plain
 from bucketq.operation import Enqueue, EnqueueSegments, Load
-from bucketq.queue import check_new_job
 from bucketq.segment import Segment, SegmentWriter, key_of
 from bucketq.side_objects import SideObjects, each
 from bucketq.spark.objects import SETTINGS, side_objects
@@ -112,7 +112,7 @@ class TaskLoad:
                 raise ConfigurationError(
                     'a row has no entrypoint; give one for all such rows: .option("entrypoint", "resize")'
                 )
-            check_new_job(entrypoint, priority, max_attempts)
+            check_plain(entrypoint, priority, max_attempts)
             model = Job(
                 id="", entrypoint=entrypoint, priority=priority, max_attempts=max_attempts, created_at=now
             )
@@ -170,7 +170,7 @@ class TaskLoad:
                 content,
                 count=len(pile),
                 entrypoint=pile.entrypoint,
-                keys=((pile.priority, places[0]), (pile.priority, places[1])),
+                keys=((pile.priority, 0, places[0]), (pile.priority, 0, places[1])),
                 ids=self._ids,
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
             )

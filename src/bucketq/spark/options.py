@@ -8,7 +8,7 @@ from typing import Any
 from bucketq.archive import Wanted
 from bucketq.archived_job import FinishedStatus
 from bucketq.errors import BucketQError, ConfigurationError
-from bucketq.queue import check_new_job
+from bucketq.new_job import check_plain
 from bucketq.storage import Bucket, open_storage
 
 # What can be said where.
@@ -126,7 +126,8 @@ class Options:
     def new_job(self) -> tuple[str | None, int, int]:
         """The entrypoint, priority and attempts of rows that do not say."""
         priority, max_attempts = self.number("priority", 0), self.number("max_attempts", 3)
-        check_new_job("any" if self.entrypoint is None else self.entrypoint, priority, max_attempts)
+        entrypoint = "any" if self.entrypoint is None else self.entrypoint
+        check_plain(entrypoint, priority, max_attempts)
         return self.entrypoint, priority, max_attempts
 
     @property

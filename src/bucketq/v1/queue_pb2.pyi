@@ -12,9 +12,13 @@ class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STATUS_QUEUED: _ClassVar[Status]
     STATUS_IN_PROGRESS: _ClassVar[Status]
     STATUS_DEAD: _ClassVar[Status]
+    STATUS_SCHEDULED: _ClassVar[Status]
+    STATUS_BLOCKED: _ClassVar[Status]
 STATUS_QUEUED: Status
 STATUS_IN_PROGRESS: Status
 STATUS_DEAD: Status
+STATUS_SCHEDULED: Status
+STATUS_BLOCKED: Status
 
 class Done(_message.Message):
     __slots__ = ()
@@ -37,21 +41,51 @@ class Refusal(_message.Message):
     def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ..., may_be_done: _Optional[bool] = ...) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("claimed_at_us", "ended_at_us", "outcome", "worker", "error")
+    __slots__ = ("claimed_at_us", "ended_at_us", "outcome", "worker", "error", "trace")
     CLAIMED_AT_US_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_US_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     claimed_at_us: int
     ended_at_us: int
     outcome: str
     worker: str
     error: str
-    def __init__(self, claimed_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., outcome: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    trace: str
+    def __init__(self, claimed_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., outcome: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ..., trace: _Optional[str] = ...) -> None: ...
+
+class JobOptions(_message.Message):
+    __slots__ = ("max_crashes", "run_at_us", "expires_at_us", "timeout_s", "key", "key_for_s", "tenant", "limit_key", "after", "if_dead", "batch", "redrive_of")
+    MAX_CRASHES_FIELD_NUMBER: _ClassVar[int]
+    RUN_AT_US_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_US_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FOR_S_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    IF_DEAD_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    REDRIVE_OF_FIELD_NUMBER: _ClassVar[int]
+    max_crashes: int
+    run_at_us: int
+    expires_at_us: int
+    timeout_s: float
+    key: str
+    key_for_s: float
+    tenant: str
+    limit_key: str
+    after: _containers.RepeatedScalarFieldContainer[str]
+    if_dead: str
+    batch: str
+    redrive_of: str
+    def __init__(self, max_crashes: _Optional[int] = ..., run_at_us: _Optional[int] = ..., expires_at_us: _Optional[int] = ..., timeout_s: _Optional[float] = ..., key: _Optional[str] = ..., key_for_s: _Optional[float] = ..., tenant: _Optional[str] = ..., limit_key: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ..., if_dead: _Optional[str] = ..., batch: _Optional[str] = ..., redrive_of: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "entrypoint", "payload", "payload_object", "payload_size", "status", "priority", "created_at_us", "heartbeat_at_us", "sequence", "attempts", "max_attempts", "claimed_at_us", "token", "worker", "error", "history")
+    __slots__ = ("id", "entrypoint", "payload", "payload_object", "payload_size", "status", "priority", "created_at_us", "heartbeat_at_us", "sequence", "attempts", "max_attempts", "claimed_at_us", "token", "worker", "error", "history", "options", "crashes", "turn", "progress", "note", "is_cancelled")
     ID_FIELD_NUMBER: _ClassVar[int]
     ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +103,12 @@ class Job(_message.Message):
     WORKER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CRASHES_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    IS_CANCELLED_FIELD_NUMBER: _ClassVar[int]
     id: str
     entrypoint: str
     payload: bytes
@@ -86,7 +126,13 @@ class Job(_message.Message):
     worker: str
     error: str
     history: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, id: _Optional[str] = ..., entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., priority: _Optional[int] = ..., created_at_us: _Optional[int] = ..., heartbeat_at_us: _Optional[int] = ..., sequence: _Optional[int] = ..., attempts: _Optional[int] = ..., max_attempts: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    options: JobOptions
+    crashes: int
+    turn: int
+    progress: float
+    note: str
+    is_cancelled: bool
+    def __init__(self, id: _Optional[str] = ..., entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., priority: _Optional[int] = ..., created_at_us: _Optional[int] = ..., heartbeat_at_us: _Optional[int] = ..., sequence: _Optional[int] = ..., attempts: _Optional[int] = ..., max_attempts: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ..., crashes: _Optional[int] = ..., turn: _Optional[int] = ..., progress: _Optional[float] = ..., note: _Optional[str] = ..., is_cancelled: _Optional[bool] = ...) -> None: ...
 
 class Jobs(_message.Message):
     __slots__ = ("jobs",)
@@ -95,7 +141,7 @@ class Jobs(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class NewJob(_message.Message):
-    __slots__ = ("entrypoint", "payload", "priority", "max_attempts", "id", "created_at_us", "payload_object", "payload_size")
+    __slots__ = ("entrypoint", "payload", "priority", "max_attempts", "id", "created_at_us", "payload_object", "payload_size", "options")
     ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +150,7 @@ class NewJob(_message.Message):
     CREATED_AT_US_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_OBJECT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     entrypoint: str
     payload: bytes
     priority: int
@@ -112,7 +159,8 @@ class NewJob(_message.Message):
     created_at_us: int
     payload_object: str
     payload_size: int
-    def __init__(self, entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., id: _Optional[str] = ..., created_at_us: _Optional[int] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ...) -> None: ...
+    options: JobOptions
+    def __init__(self, entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., id: _Optional[str] = ..., created_at_us: _Optional[int] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ...) -> None: ...
 
 class EnqueueRequest(_message.Message):
     __slots__ = ("jobs",)
@@ -163,20 +211,26 @@ class AckManyRequest(_message.Message):
     def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ...) -> None: ...
 
 class NackRequest(_message.Message):
-    __slots__ = ("claim", "error")
+    __slots__ = ("claim", "error", "retry_in_s", "trace")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    RETRY_IN_S_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     error: str
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+    retry_in_s: float
+    trace: str
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ..., retry_in_s: _Optional[float] = ..., trace: _Optional[str] = ...) -> None: ...
 
 class BuryRequest(_message.Message):
-    __slots__ = ("claim", "error")
+    __slots__ = ("claim", "error", "trace")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     error: str
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+    trace: str
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ..., trace: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("claim",)
@@ -185,10 +239,12 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
-    __slots__ = ("claims",)
+    __slots__ = ("claims", "left")
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[Claim]
-    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ...) -> None: ...
+    left: bool
+    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., left: _Optional[bool] = ...) -> None: ...
 
 class RequeueStaleRequest(_message.Message):
     __slots__ = ("timeout_us",)
@@ -249,20 +305,26 @@ class Operation(_message.Message):
     def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
-    __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total")
+    __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     IN_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     DEAD_FIELD_NUMBER: _ClassVar[int]
     ENQUEUED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     DEAD_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     queued: int
     in_progress: int
     dead: int
     enqueued_total: int
     completed_total: int
     dead_total: int
-    def __init__(self, queued: _Optional[int] = ..., in_progress: _Optional[int] = ..., dead: _Optional[int] = ..., enqueued_total: _Optional[int] = ..., completed_total: _Optional[int] = ..., dead_total: _Optional[int] = ...) -> None: ...
+    scheduled: int
+    blocked: int
+    cancelled_total: int
+    def __init__(self, queued: _Optional[int] = ..., in_progress: _Optional[int] = ..., dead: _Optional[int] = ..., enqueued_total: _Optional[int] = ..., completed_total: _Optional[int] = ..., dead_total: _Optional[int] = ..., scheduled: _Optional[int] = ..., blocked: _Optional[int] = ..., cancelled_total: _Optional[int] = ...) -> None: ...
 
 class Sequences(_message.Message):
     __slots__ = ("sequences",)
