@@ -52,6 +52,7 @@ T = TypeVar("T")
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 _QUEUED = JobStatus.QUEUED
+_DEAD = b'"status":"dead"'
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _LAST = 1 << 62
@@ -432,10 +433,9 @@ class QueueState:
         lines = self.ledger.sealed.get(name, ())
         if self.ledger.drop(name):
             self.changes += 1
-            if copied := kept_payloads(lines):
-                # Only a dead job still needs its own.
-                needed = {job.payload_object for job in self._table}
-                self.dropped += [payload for payload, _ in copied if payload not in needed]
+            # A dead job still needs its own, wherever it stands. (In doubt it is left to the collector.)
+            copied = kept_payloads(line for line in lines if _DEAD not in line)
+            self.dropped += [payload for payload, _ in copied]
 
     def expire(self, day: str) -> None:
         """Count the archived jobs of a day out, before they are removed."""

@@ -35,9 +35,10 @@ class ModelJob:
         self.entrypoint = job.entrypoint
         self.order = job.priority, place
         self.max_attempts = job.max_attempts
-        self.attempts = 0
+        self.max_crashes = job.max_crashes
+        self.attempts = self.crashes = 0
         self.token = None
-        self.is_dead = False
+        self.status = "queued"
 
 
 class QueueAgainstModel(RuleBasedStateMachine):
@@ -79,7 +80,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
         found = [
             job
             for job in self.model.values()
-            if job.token is None and not job.is_dead and entrypoint in (None, job.entrypoint)
+            if job.status == "queued" and entrypoint in (None, job.entrypoint)
         ]
         return sorted(found, key=lambda job: job.order)
 
@@ -87,16 +88,23 @@ class QueueAgainstModel(RuleBasedStateMachine):
         self.enqueued += 1
         self.model[job.id] = ModelJob(job, self.enqueued)
 
-    def give_back(self, job):
+    def give_back(self, job, status="queued"):
         job.token = None
-        job.is_dead = job.attempts >= job.max_attempts
+        is_exhausted = job.attempts - job.crashes >= job.max_attempts
+        job.status = "dead" if is_exhausted else status
 
     @rule(
         who=st.integers(0, 2), entrypoint=ENTRYPOINTS, priority=st.integers(-1, 1), attempts=st.integers(1, 3)
     )
     def enqueue(self, who, entrypoint, priority, attempts):
-        options = {"priority": priority, "max_attempts": attempts}
+        options = {"priority": priority, "max_attempts": attempts, "max_crashes": 2}
         self.add(self.insist(lambda: self.queues[who].enqueue(entrypoint, b"x", **options)))
+
+    @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(1, 3))
+    def enqueue_for_later(self, who, entrypoint, count):
+        for job_id in self.insist(lambda: self.queues[who].enqueue_many(entrypoint, range(count), delay=1000)):
+            self.add(self.do(self.queues[who].find(job_id)))
+            self.model[job_id].status = "scheduled"
 
     @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(0, 3))
     def enqueue_many(self, who, entrypoint, count):
@@ -114,7 +122,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
         jobs = self.do(self.queues[who].dequeue(entrypoint, batch_size=batch_size))
         assert [job.id for job in jobs] == [job.id for job in expected]
         for job, model in zip(jobs, expected, strict=True):
-            model.token = job.token
+            model.token, model.status = job.token, "in_progress"
             model.attempts += 1
             assert job.attempts == model.attempts
         return multiple(*jobs)
@@ -141,10 +149,18 @@ class QueueAgainstModel(RuleBasedStateMachine):
             self.completed += 1
             del self.model[job.id]
 
+    @rule(who=st.integers(0, 2), job=claims, later=st.booleans())
+    def nack(self, who, job, later):
+        if model := self.expect(job, self.queues[who].nack(job, "boom", retry_in=1000 if later else 0)):
+            self.give_back(model, "scheduled" if later else "queued")
+
     @rule(who=st.integers(0, 2), job=claims)
-    def nack(self, who, job):
-        if model := self.expect(job, self.queues[who].nack(job, error="boom")):
-            self.give_back(model)
+    def leave(self, who, job):
+        self.do(self.queues[who].release(job))
+        model = self.model.get(job.id)
+        if model is not None and model.token == job.token:
+            model.token, model.status = None, "queued"
+            model.attempts -= 1
 
     @rule(who=st.integers(0, 2), job=claims)
     def heartbeat(self, who, job):
@@ -156,7 +172,8 @@ class QueueAgainstModel(RuleBasedStateMachine):
         held = [job for job in self.model.values() if job.token is not None]
         assert self.do(self.queues[who].requeue_stale(timedelta(seconds=-60))) == len(held)
         for job in held:
-            self.give_back(job)
+            job.crashes += 1
+            job.token, job.status = None, "dead" if job.crashes >= job.max_crashes else "queued"
 
     @rule(who=st.integers(0, 2), job=claims, entrypoint=ENTRYPOINTS, spoil=st.booleans())
     def transaction(self, who, job, entrypoint, spoil):
@@ -195,8 +212,8 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @invariant()
     def the_stored_queue_is_the_models(self):
         state = self.do(self.queues[2].read_state())
-        assert {job.id: (job.token, job.attempts, job.status == "dead") for job in state.jobs} == {
-            job.id: (job.token, job.attempts, job.is_dead) for job in self.model.values()
+        assert {job.id: (job.token, job.attempts, job.crashes, job.status) for job in state.jobs} == {
+            job.id: (job.token, job.attempts, job.crashes, job.status) for job in self.model.values()
         }
         assert [job.id for job in state.queued_jobs()] == [job.id for job in self.waiting(None)]
         assert state.stats.completed_total == self.completed
