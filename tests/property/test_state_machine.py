@@ -102,7 +102,9 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 2), entrypoint=ENTRYPOINTS, count=st.integers(1, 3))
     def enqueue_for_later(self, who, entrypoint, count):
-        for job_id in self.insist(lambda: self.queues[who].enqueue_many(entrypoint, range(count), delay=1000)):
+        for job_id in self.insist(
+            lambda: self.queues[who].enqueue_many(entrypoint, range(count), delay=1000)
+        ):
             self.add(self.do(self.queues[who].find(job_id)))
             self.model[job_id].status = "scheduled"
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from bucketq.errors import (
 )
 from bucketq.job import Job, JobStatus
 from bucketq.queue import Queue
+from bucketq.retry import GiveUp, exponential
 
 
 @dataclass
@@ -111,6 +112,74 @@ class QueueContract:
                 [job] = await q.dequeue()
                 await q.nack(job.id)
             assert await q.dequeue() == []
+
+    async def test_a_failed_job_is_tried_again_later(self) -> None:
+        async with self.open() as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            later = await q.nack(job, ValueError("boom"), retry_in=0.2)
+            assert (later.status, later.error) == (JobStatus.SCHEDULED, "ValueError: boom")
+            assert later.run_at is not None
+            assert await q.dequeue() == []
+            [again] = await q.dequeue(wait=10)
+            assert (again.id, again.attempts) == (job.id, 2)
+            dead = await q.nack(again, "no use", retry=lambda failure: GiveUp())
+            assert (dead.status, dead.error) == (JobStatus.DEAD, "no use")
+
+    async def test_a_retry_policy_decides(self) -> None:
+        async with self.open() as q:
+            await q.enqueue("mail")
+            [job] = await q.dequeue()
+            try:
+                raise KeyError("nobody")
+            except KeyError as error:
+                later = await q.nack(job, error, retry=exponential(first_s=1000, jitter=0))
+            assert later.run_at is not None
+            [attempt] = later.history
+            assert later.run_at - attempt.ended_at == timedelta(seconds=1000)
+            assert "in test_a_retry_policy_decides: raise KeyError" in (attempt.trace or "")
+            with raises(ConfigurationError):
+                await q.nack(job.id, "boom", retry=exponential())
+
+    async def test_a_job_waits_for_its_time(self) -> None:
+        async with self.open() as q:
+            later = await q.enqueue("mail", b"later", delay=0.2)
+            await q.enqueue("mail", b"much later", run_at=datetime.now(UTC) + timedelta(days=400))
+            await q.enqueue("mail", b"now", run_at=datetime.now(UTC) - timedelta(days=1))
+            assert later.status is JobStatus.SCHEDULED
+            assert [job.payload for job in await q.dequeue(batch_size=5)] == [b"now"]
+            stats = await q.stats()
+            assert (stats.queued, stats.scheduled, stats.in_progress) == (0, 2, 1)
+            [due] = await q.dequeue("mail", batch_size=5, wait=10)
+            assert due.payload == b"later"
+            for wrong in (
+                {"run_at": datetime(2030, 1, 1)},
+                {"delay": -1},
+                {"delay": 1, "run_at": due.run_at},
+            ):
+                with raises(ConfigurationError):
+                    await q.enqueue("mail", **wrong)
+
+    async def test_a_leaving_worker_costs_no_attempt(self) -> None:
+        async with self.open() as q:
+            await q.enqueue("mail", max_attempts=1)
+            for _ in range(2):
+                [job] = await q.dequeue()
+                await q.release(job)
+            await q.release(job)
+            [job] = await q.dequeue()
+            assert job.attempts == 1
+            assert [attempt.outcome for attempt in job.history] == ["released", "released"]
+
+    async def test_a_job_that_kills_its_workers_is_dead(self) -> None:
+        async with self.open() as q:
+            await q.enqueue("mail", max_attempts=9, max_crashes=2)
+            for _ in range(2):
+                assert await q.dequeue()
+                assert await q.requeue_stale(timedelta(seconds=-60)) == 1
+            assert await q.dequeue() == []
+            [dead] = (await q.read_state()).dead_jobs()
+            assert (dead.crashes, len(dead.history)) == (2, 2)
 
     async def test_a_lost_claim_is_refused(self) -> None:
         async with self.open() as q:
