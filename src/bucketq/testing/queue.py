@@ -152,11 +152,8 @@ class QueueContract:
             assert (stats.queued, stats.scheduled, stats.in_progress) == (0, 2, 1)
             [due] = await q.dequeue("mail", batch_size=5, wait=10)
             assert due.payload == b"later"
-            for wrong in (
-                {"run_at": datetime(2030, 1, 1)},
-                {"delay": -1},
-                {"delay": 1, "run_at": due.run_at},
-            ):
+            no_zone = datetime(2030, 1, 1)  # noqa: DTZ001
+            for wrong in ({"run_at": no_zone}, {"delay": -1}, {"delay": 1, "run_at": due.run_at}):
                 with raises(ConfigurationError):
                     await q.enqueue("mail", **wrong)
 
