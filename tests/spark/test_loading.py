@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pyarrow as pa
@@ -249,3 +249,23 @@ def test_the_loads_that_were_silent_longest_are_forgotten():
     assert loads.has("load-0", LoadMark(1))
     assert not loads.has("load-1", LoadMark(0))
     assert len(loads.marks) == LOADS_MAX
+
+
+async def test_rows_for_later_wait_for_their_time(monkeypatch):
+    monkeypatch.setattr(loading, "_LEFT_OVER_BYTES_MAX", 0)
+    storage, now = InMemoryStorage(), datetime.now(UTC)
+    times = [now + timedelta(hours=number % 7) - timedelta(hours=1) for number in range(40)]
+    columns = {"run_at": pa.array([*times, None], pa.timestamp("us", "UTC"))}
+    columns["priority"] = [number % 2 for number in range(41)]
+    task = await loaded(storage, rows([f'{{"n":{number}}}' for number in range(41)], **columns))
+    lines = {(segment.status, segment.count) for segment in task.segments}
+    assert lines == {("queued", 13), ("scheduled", 28)}
+    await land(storage, [task])
+    state = await DirectQueue(storage).read_state()
+    later = {job.json()["n"]: job.run_at for job in state.jobs if job.status == "scheduled"}
+    assert later == {number: at for number, at in enumerate(times) if at > now}
+    assert state.next_due() == min(later.values())
+    in_line = [job.json()["n"] for job in await drained(storage)]
+    due = [number for number in range(41) if number not in later]
+    assert in_line == sorted(due, key=lambda number: (number % 2, number))
+    assert (await verify(storage)).problems == []

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import groupby, repeat
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
+from bucketq.backlog import line_of
 from bucketq.clock import SystemClock
 from bucketq.embedded import DirectQueue
 from bucketq.errors import ConfigurationError, PayloadError, StorageError
@@ -28,10 +30,10 @@ from bucketq.loads import LoadMark
 from bucketq.mint import Mint
 from bucketq.new_job import check_plain
 from bucketq.operation import Enqueue, EnqueueSegments, Load
-from bucketq.segment import Segment, SegmentWriter, key_of
+from bucketq.segment import Segment, SegmentWriter, due_key, key_of
 from bucketq.side_objects import SideObjects, each
 from bucketq.spark.objects import SETTINGS, side_objects
-from bucketq.spark.pile import ROWS_MAX, Pile, lines_of, payload_fields
+from bucketq.spark.pile import ROWS_MAX, Pile, due_fields, lines_of, payload_fields
 from bucketq.storage import Bucket
 
 # What a task may leave to the driver, rather than write small objects for it: there may be thousands.
@@ -72,8 +74,8 @@ class Defaults(NamedTuple):
     max_attempts: int
 
 
-# Entrypoint, priority, attempts.
-Kind = tuple[str | None, int, int]
+# Entrypoint, priority, attempts, and whether it is for later.
+Kind = tuple[str | None, int, int, bool]
 
 
 class TaskLoad:
@@ -86,7 +88,7 @@ class TaskLoad:
         self._mark = mark
         self._clock = SystemClock()
         self._mint = Mint()
-        self._piles: dict[tuple[str, int], Pile] = {}
+        self._piles: dict[tuple[str, int | None], Pile] = {}
         self._writing: deque[asyncio.Task[Segment]] = deque()
         self._segments: list[Segment] = []
         self._count = 0
@@ -105,9 +107,12 @@ class TaskLoad:
         id_beginning = self._mint.id_beginning(now)
         self._ids = min(self._ids[0], id_beginning), max(self._ids[1], id_beginning)
         fields = await self._payload_fields(rows)
+        dues = _dues(rows, now)
+        if "run_at" in rows.schema.names:
+            fields = pc.binary_join_element_wise(due_fields(dues), fields, b"")
         places = pa.arange(self._count + 1, self._count + 1 + rows.num_rows)
-        for kind, chosen in self._kinds(rows).items():
-            entrypoint, priority, max_attempts = kind
+        for kind, chosen in self._kinds(rows, dues).items():
+            entrypoint, priority, max_attempts, is_later = kind
             if entrypoint is None:
                 raise ConfigurationError(
                     'a row has no entrypoint; give one for all such rows: .option("entrypoint", "resize")'
@@ -118,8 +123,9 @@ class TaskLoad:
             )
             places_of_kind = places.take(chosen)
             lines = lines_of(model, id_beginning, chosen, places_of_kind, fields.take(chosen))
-            pile = self._piles.setdefault((entrypoint, priority), Pile(entrypoint, priority))
-            pile.add(lines, places_of_kind)
+            line = entrypoint, None if is_later else priority
+            pile = self._piles.setdefault(line, Pile(*line))
+            pile.add(lines, places_of_kind, dues.take(chosen))
         self._count += rows.num_rows
         await self._write_full_piles()
 
@@ -127,12 +133,12 @@ class TaskLoad:
         """Write what is left, but for a little."""
         piles = sorted(
             (pile for pile in self._piles.values() if len(pile)),
-            key=lambda pile: (pile.entrypoint, pile.priority),
+            key=lambda pile: (*pile.line, pile.priority),
         )
-        by_entrypoint = [list(group) for _, group in groupby(piles, key=lambda pile: pile.entrypoint)]
+        by_line = [list(group) for _, group in groupby(piles, key=lambda pile: pile.line)]
         left_over: list[bytes] = []
         size = 0
-        for group in sorted(by_entrypoint, key=_size):
+        for group in sorted(by_line, key=_size):
             size += _size(group)
             if size <= _LEFT_OVER_BYTES_MAX:
                 left_over += [line for pile in group for line in pile.lines.to_pylist()]
@@ -141,9 +147,10 @@ class TaskLoad:
         self._segments += await asyncio.gather(*self._writing)
         return Loaded(self._version, self._mark, self._count, self._segments, left_over)
 
-    def _kinds(self, rows: pa.RecordBatch) -> dict[Kind, pa.Int64Array]:
-        """The rows of each entrypoint, priority and number of attempts."""
+    def _kinds(self, rows: pa.RecordBatch, dues: pa.Int64Array) -> dict[Kind, pa.Int64Array]:
+        """The rows of each entrypoint, priority and number of attempts, for now and for later."""
         columns = [_column(rows, name, default) for name, default in self._defaults._asdict().items()]
+        columns.append(_column(pa.record_batch({"later": pc.not_equal(dues, 0)}), "later", None))
         if all(isinstance(column, repeat) for column in columns):
             return {next(zip(*columns, strict=False)): pa.arange(0, rows.num_rows)}
         kinds: dict[Kind, list[int]] = {}
@@ -161,16 +168,16 @@ class TaskLoad:
             await self._write([largest.cut(jobs_max, bytes_max)])
 
     async def _write(self, piles: list[Pile]) -> None:
-        """Write piles of one entrypoint, by priority, as segments."""
+        """Write piles of one line, by priority, as segments."""
         writer = SegmentWriter()
         for pile in piles:
-            places = pile.places[0].as_py(), pile.places[-1].as_py()
             content = pile.joined
             writer.add_lines(
                 content,
                 count=len(pile),
                 entrypoint=pile.entrypoint,
-                keys=((pile.priority, 0, places[0]), (pile.priority, 0, places[1])),
+                status=pile.status,
+                keys=pile.keys,
                 ids=self._ids,
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
             )
@@ -255,8 +262,8 @@ async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
 
 
 async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
-    in_line = sorted(jobs, key=lambda job: (job.entrypoint, key_of(job)))
-    for _, group in groupby(in_line, key=lambda job: job.entrypoint):
+    in_line = sorted(jobs, key=lambda job: (line_of(job), key_of(job)))
+    for _, group in groupby(in_line, key=line_of):
         async for segment, _ in objects.create_segments(each(group), version):
             yield segment
 
@@ -275,6 +282,14 @@ def _column(rows: pa.RecordBatch, name: str, default: Any) -> Iterable[Any]:
     first = column[0]
     is_same = not column.null_count and pc.all(pc.equal(column, first)).as_py()
     return repeat(first.as_py()) if is_same else column.to_pylist()
+
+
+def _dues(rows: pa.RecordBatch, now: datetime) -> pa.Int64Array:
+    """When each row's job is due, in microseconds; 0 if it is not for later."""
+    if "run_at" not in rows.schema.names:
+        return pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
+    dues = rows["run_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(0)
+    return pc.if_else(pc.greater(dues, due_key(now)[0]), dues, 0)
 
 
 def _size(piles: Iterable[Pile]) -> int:

@@ -5,55 +5,94 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketq.job import Job
+from bucketq.backlog import Line
+from bucketq.job import Job, JobStatus
 from bucketq.jobline import DEPTH_MAX, LinePattern, are_json_lines, payload_field
 from bucketq.mint import ID_DIGITS_COUNTED
+from bucketq.segment import Key
 
 # So many ids begin alike.
 ROWS_MAX = 16**ID_DIGITS_COUNTED
 
 
 class Pile:
-    """Lines of one entrypoint and one priority, by their places among the rows."""
+    """Lines of one entrypoint and one priority, by their places among the rows.
 
-    def __init__(self, entrypoint: str, priority: int) -> None:
+    Or, where there is no priority, those of jobs for later, by their times.
+    """
+
+    def __init__(self, entrypoint: str, priority: int | None) -> None:
         self.entrypoint = entrypoint
         self.priority = priority
-        self.lines = pa.array([], pa.binary())
-        self.places = pa.array([], pa.int64())
+        self._lines = pa.array([], pa.binary())
+        self._places = pa.array([], pa.int64())
+        # When the jobs are due, in microseconds.
+        self._dues = pa.array([], pa.int64())
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self._lines)
+
+    @property
+    def status(self) -> JobStatus:
+        """That of its jobs."""
+        return JobStatus.SCHEDULED if self.priority is None else JobStatus.QUEUED
+
+    @property
+    def line(self) -> Line:
+        """The line that its jobs stand in."""
+        return self.status, self.entrypoint
 
     @property
     def size(self) -> int:
         """The bytes of its lines."""
-        return int(pc.sum(pc.binary_length(self.lines)).as_py() or 0)
+        return int(pc.sum(pc.binary_length(self._lines)).as_py() or 0)
+
+    @property
+    def lines(self) -> pa.BinaryArray:
+        """The lines, in order."""
+        return self._lines
 
     @property
     def joined(self) -> bytes:
         """The lines as they stand in a segment."""
-        return joined(self.lines, b",\n")
+        return joined(self._lines, b",\n")
 
-    def add(self, lines: pa.BinaryArray, places: pa.Int64Array) -> None:
-        """Add lines, each with its place among the rows."""
-        is_in_order = not len(self) or self.places[-1].as_py() < places[0].as_py()
-        self.lines = pa.concat_arrays([self.lines, lines])
-        self.places = pa.concat_arrays([self.places, places])
-        if not is_in_order:
+    @property
+    def keys(self) -> tuple[Key, Key]:
+        """The places in line of its first and its last job."""
+        majors = self._dues if self.priority is None else pa.repeat(self.priority, len(self))
+        first, last = ((majors[end].as_py(), 0, self._places[end].as_py()) for end in (0, -1))
+        return first, last
+
+    def add(self, lines: pa.BinaryArray, places: pa.Int64Array, dues: pa.Int64Array) -> None:
+        """Add lines, each with its place among the rows, and when its job is due."""
+        is_in_order = not len(self) or self._places[-1].as_py() < places[0].as_py()
+        self._lines = pa.concat_arrays([self._lines, lines])
+        self._places = pa.concat_arrays([self._places, places])
+        self._dues = pa.concat_arrays([self._dues, dues])
+        if not is_in_order or self.priority is None:
             # Rows that differ in `max_attempts` only come one kind after the other.
-            order = pc.sort_indices(self.places)
-            self.lines, self.places = self.lines.take(order), self.places.take(order)
+            self._sort()
 
     def cut(self, jobs_max: int, bytes_max: int) -> "Pile":
         """Take the first lines away, at least one, as many as are allowed."""
-        sizes = pc.cumulative_sum(pc.binary_length(self.lines).cast(pa.int64()))
+        sizes = pc.cumulative_sum(pc.binary_length(self._lines).cast(pa.int64()))
         fitting = pc.sum(pc.less_equal(sizes, bytes_max)).as_py()
         count = max(1, min(jobs_max, fitting))
         taken = Pile(self.entrypoint, self.priority)
-        taken.lines, taken.places = self.lines[:count], self.places[:count]
-        self.lines, self.places = self.lines[count:], self.places[count:]
+        taken._keep(self, 0, count)
+        self._keep(self, count, len(self))
         return taken
+
+    def _keep(self, of: "Pile", start: int, end: int) -> None:
+        self._lines, self._places = of._lines[start:end], of._places[start:end]
+        self._dues = of._dues[start:end]
+
+    def _sort(self) -> None:
+        columns = pa.table({"due": self._dues, "place": self._places})
+        order = pc.sort_indices(columns, [("due", "ascending"), ("place", "ascending")])
+        self._lines, self._places = self._lines.take(order), self._places.take(order)
+        self._dues = self._dues.take(order)
 
 
 def lines_of(
@@ -64,6 +103,13 @@ def lines_of(
     id_ends = _id_ends(1 + rows[-1].as_py() // 1024).take(rows)
     in_line = places.cast(pa.string()).cast(pa.binary())
     return pc.binary_join_element_wise(before, id_ends, between, in_line, after, payloads, b"}", b"")
+
+
+def due_fields(dues: pa.Int64Array) -> pa.BinaryArray:
+    """What stands in the lines of jobs for later; nothing where a job is not: its time is 0."""
+    moments = pc.strftime(dues.cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%SZ").cast(pa.binary())
+    fields = pc.binary_join_element_wise(b',"status":"scheduled","run_at":"', moments, b'"', b"")
+    return pc.if_else(pc.equal(dues, 0), pa.scalar(b"", pa.binary()), fields)
 
 
 def payload_fields(payloads: pa.BinaryArray) -> pa.BinaryArray:

@@ -8,6 +8,7 @@ from pyspark.sql.types import (
     IntegralType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from bucketq.errors import ConfigurationError
@@ -27,6 +28,7 @@ _WRITTEN: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "payload": _PAYLOAD,
     "priority": _INTEGER,
     "max_attempts": _INTEGER,
+    "run_at": ((TimestampType,), "a timestamp"),
 }
 
 
