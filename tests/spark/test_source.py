@@ -123,7 +123,7 @@ def test_sql_works_too(spark, queue):
         ({"url": "grpc://x:1"}, "give the URL of its storage"),
         ({"table": "job"}, "there is no table 'job'; there are jobs, archive, lines"),
         ({"status": "done"}, "completed or dead, not 'done'"),
-        ({"table": "jobs", "status": "completed"}, "queued, in_progress or dead, not 'completed'"),
+        ({"table": "jobs", "status": "completed"}, "in_progress, dead, not 'completed'"),
         ({"since": "yesterday"}, "since is a time such as"),
         ({"account_key": SECRET}, r"Spark would show the value of account_key.*secret\.account_key"),
         ({"colour": "red"}, "have no option 'colour'.*Options of bucketq's own are url, table"),

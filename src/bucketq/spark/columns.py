@@ -42,6 +42,7 @@ _TYPES = {
     "priority": pa.int64(),
     "sequence": pa.int64(),
     "created_at": MOMENT,
+    "run_at": MOMENT,
     "first_claimed_at": MOMENT,
     "claimed_at": MOMENT,
     "heartbeat_at": MOMENT,
@@ -57,7 +58,7 @@ _TYPES = {
     "payload_size": pa.int64(),
     "result": pa.string(),
 }
-_ONLY_LIVE = ("sequence", "heartbeat_at", "max_attempts")
+_ONLY_LIVE = ("sequence", "run_at", "heartbeat_at", "max_attempts")
 _ONLY_ARCHIVED = ("first_claimed_at", "finished_at", "result")
 
 ARCHIVE = pa.schema({name: kind for name, kind in _TYPES.items() if name not in _ONLY_LIVE})
@@ -361,6 +362,7 @@ _LIVE: dict[str, Callable[[Job], Any]] = {
     "priority": lambda job: job.priority,
     "sequence": lambda job: job.sequence,
     "created_at": lambda job: job.created_at,
+    "run_at": lambda job: job.run_at,
     "claimed_at": lambda job: job.claimed_at,
     "heartbeat_at": lambda job: job.heartbeat_at,
     "attempts": _live_attempts,

@@ -87,9 +87,7 @@ class JobsReader(DataSourceReader):
         self._options = options
         self._names = check_read("jobs", schema)
         if options.status is not None and options.status not in list(JobStatus):
-            raise ConfigurationError(
-                f"a job in the queue is queued, in_progress or dead, not {options.status!r}"
-            )
+            raise ConfigurationError(f"a job in the queue is {', '.join(JobStatus)}, not {options.status!r}")
 
     def partitions(self) -> list[InputPartition]:
         state = read_queue(self._options)
@@ -123,7 +121,7 @@ class JobsReader(DataSourceReader):
 
     def _may_hold(self, segment: Segment) -> bool:
         options = self._options
-        return options.entrypoint in (None, segment.entrypoint) and options.status in (None, JobStatus.QUEUED)
+        return options.entrypoint in (None, segment.entrypoint) and options.status in (None, segment.status)
 
 
 def archive_of(options: Options) -> Archive:
