@@ -452,8 +452,10 @@ class QueueContract:
             assert (stats.dead, stats.dead_total) == (0, 12)
 
     async def _dead_job(self, q: Queue, entrypoint: str, payload: Any, key: str | None = None) -> Job:
-        options: JobOptions = {} if key is None else {"key": key}
-        await q.enqueue(entrypoint, payload, max_attempts=1, **options)
+        options: JobOptions = {"max_attempts": 1}
+        if key is not None:
+            options["key"] = key
+        await q.enqueue(entrypoint, payload, **options)
         [job] = await q.dequeue(entrypoint)
         return await q.nack(job, "boom")
 
