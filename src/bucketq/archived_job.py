@@ -12,7 +12,7 @@ JSON, else base64 under `payload`; a large one is named by `payload_object`. In 
 several batches were compacted into, `batch` comes last in each line: the version that sealed it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -34,13 +34,15 @@ class FinishedStatus(StrEnum):
 
     COMPLETED = "completed"
     DEAD = "dead"
+    CANCELLED = "cancelled"
 
 
 class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that is finished, with its history.
 
     `attempts` holds the attempts in order, with how each ended. Of very many some in the
-    middle are left out; `attempts_total` counts them all.
+    middle are left out; `attempts_total` counts them all. One that nobody ever claimed, or
+    that waited when it ended, has no `claimed_at`.
     """
 
     id: str
@@ -48,8 +50,8 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: FinishedStatus
     priority: int
     created_at: datetime
-    first_claimed_at: datetime
-    claimed_at: datetime
+    first_claimed_at: datetime | None
+    claimed_at: datetime | None
     finished_at: datetime
     attempts: tuple[Attempt, ...]
     attempts_total: int
@@ -74,7 +76,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     priority: int = 0
     created_at: Moment
     first_claimed_at: Moment | None = None
-    claimed_at: Moment
+    claimed_at: Moment | None = None
     finished_at: Moment
     earlier_attempts: tuple[Attempt, ...] = ()
     attempts_total: Count = 1
@@ -90,6 +92,15 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
+# A worker has to hold a job for it to end like this.
+CLAIMED = (FinishedStatus.COMPLETED, FinishedStatus.DEAD)
+
+_OUTCOMES = {
+    FinishedStatus.COMPLETED: Outcome.COMPLETED,
+    FinishedStatus.DEAD: Outcome.FAILED,
+    FinishedStatus.CANCELLED: Outcome.CANCELLED,
+}
+_DEAD = b'"status":"dead"'
 _BATCH = b',"batch":'
 _KEPT = b'"payload_object":"archive/'
 _COMPLETED = FinishedStatus.COMPLETED
@@ -100,13 +111,13 @@ _encode = msgspec.json.Encoder().encode
 def encode_archived(
     job: Job,
     status: FinishedStatus,
-    claimed_at: datetime,
+    claimed_at: datetime | None,
     finished_at: datetime,
     error: str | None = None,
     result: bytes = b"",
     keeps_payload: bool = False,
 ) -> bytes:
-    """The line of a job that is finished while it is still claimed; `result` is JSON already.
+    """The line of a job that is finished, by the claim of that time, if any; `result` is JSON already.
 
     `keeps_payload` names the copy of a large payload that the archive will have.
     """
@@ -200,16 +211,8 @@ def decode_archived(line: bytes) -> ArchivedJob:
         raise CorruptStateError(
             f"it has format {read.v}, this bucketq knows {FORMAT}: upgrade bucketq to read it"
         )
-    completed = read.status is FinishedStatus.COMPLETED
-    is_stale = not completed and read.error == STALE
-    outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED
-    last = Attempt(
-        claimed_at=read.claimed_at,
-        ended_at=read.finished_at,
-        outcome=outcome,
-        worker=read.worker,
-        error=read.error,
-    )
+    if read.claimed_at is None and read.status in CLAIMED:
+        raise CorruptStateError(f"no archived job: one that is {read.status.value} has a claimed_at")
     return ArchivedJob(
         id=read.id,
         entrypoint=read.entrypoint,
@@ -219,7 +222,7 @@ def decode_archived(line: bytes) -> ArchivedJob:
         first_claimed_at=read.first_claimed_at or read.claimed_at,
         claimed_at=read.claimed_at,
         finished_at=read.finished_at,
-        attempts=(*read.earlier_attempts, last),
+        attempts=(*read.earlier_attempts, *_last_attempt(read)),
         attempts_total=read.attempts_total,
         worker=read.worker,
         error=read.error,
@@ -228,3 +231,15 @@ def decode_archived(line: bytes) -> ArchivedJob:
         payload_size=read.payload_size,
         result=read.result,
     )
+
+
+def _last_attempt(read: _ReadLine) -> Iterator[Attempt]:
+    if read.claimed_at is not None:
+        is_stale = read.status is not FinishedStatus.COMPLETED and read.error == STALE
+        yield Attempt(
+            claimed_at=read.claimed_at,
+            ended_at=read.finished_at,
+            outcome=Outcome.STALE if is_stale else _OUTCOMES[read.status],
+            worker=read.worker,
+            error=read.error,
+        )

@@ -10,7 +10,7 @@ from itertools import chain
 
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
-from bucketq.segment import Key, Segment, key_of
+from bucketq.segment import Key, Needed, Segment, key_of
 from bucketq.settings import Settings
 
 # A segment should be worth its object.
@@ -25,7 +25,7 @@ _OVERLAP_MAX = 8
 class SegmentNeededError(Exception):
     """What was asked cannot be told before these segments have been read."""
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[Needed]) -> None:
         super().__init__(*(segment.name for segment in segments))
         self.segments = tuple(segments)
 
@@ -103,6 +103,10 @@ class Backlog:
     def may_hold(self, job_id: str) -> list[Segment]:
         """The segments in which the job could be."""
         return [segment for segment in self if segment.may_hold(job_id)]
+
+    def keyed(self) -> list[Segment]:
+        """The segments of jobs that hold unique keys."""
+        return [segment for segment in self if segment.keys]
 
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
         """Segments of one line that had better be sorted into each other, if any."""

@@ -10,7 +10,7 @@
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed.
+which bulk loads have landed, and which unique keys are kept though their jobs are finished.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -28,6 +28,7 @@ from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
+from bucketq.kept_keys import KeptKey, KeptKeys
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.loads import LoadMark, Loads
 from bucketq.segment import Key, Segment
@@ -79,6 +80,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
     loads: dict[str, LoadMark] = {}
+    kept_keys: dict[str, KeptKey] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -121,6 +123,7 @@ class StateEncoder:
         self._manifest = b""
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
+        self._kept_keys = -1, b""
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -171,6 +174,10 @@ class StateEncoder:
             pieces.append(b',"sessions":' + _encode(sessions.marks))
         if state.loads.marks:
             pieces.append(b',"loads":' + _encode(state.loads.marks))
+        if state.kept_keys:
+            if self._kept_keys[0] != state.kept_keys.changes:
+                self._kept_keys = state.kept_keys.changes, _encode(state.kept_keys.kept)
+            pieces += (b',"kept_keys":', self._kept_keys[1])
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -283,6 +290,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
+        kept_keys=KeptKeys(document.kept_keys),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

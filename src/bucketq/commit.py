@@ -42,7 +42,7 @@ from bucketq.operation import Heartbeat, Operation, claims_of
 from bucketq.pace import Pace
 from bucketq.patience import Patience
 from bucketq.retry import Backoff
-from bucketq.segment import Segment
+from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
@@ -76,7 +76,7 @@ class Rest(NamedTuple):
     # What sets the answers of abandoned callers right again.
     amends: list[Operation]
     # Operations that can be answered when segments, at least the first of each, have been read.
-    deferred: dict[tuple[Segment, ...], list[Pending]]
+    deferred: dict[tuple[Needed, ...], list[Pending]]
 
 
 class Committer:
@@ -148,7 +148,7 @@ class Committer:
         it may not wait, and was not taken along.
         """
         job = self.state.find(beat.claim.job_id) if self.state else None
-        if job is None or beat.claim.token not in (None, job.token):
+        if job is None or beat.claim.token not in (None, job.token) or job.is_cancelled:
             return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
         if age_s is None or age_s >= self._settings.stale_after_s / 3:

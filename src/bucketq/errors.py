@@ -3,6 +3,8 @@
     BucketQError
     ├── JobNotFoundError          no such job (any more)
     │   └── ClaimLostError        the job is there, but this claim on it is not
+    │       └── JobCancelledError     somebody cancelled the job: its worker is to stop
+    ├── KeyTakenError             another job has this unique key
     ├── CASConflictError          another writer was faster, on every try
     ├── StorageError              the storage failed; `.cause` says how
     │   ├── UnusableStorageError  it cannot work like this; never retried
@@ -51,6 +53,27 @@ class ClaimLostError(JobNotFoundError):
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         # It has to survive the way from a worker process to its parent.
         return type(self), (self.job_id, self.reason)
+
+
+class JobCancelledError(ClaimLostError):
+    """The job was cancelled while it ran; stop, and give it back with `nack` or `release`.
+
+    Whoever has finished it all the same may still `ack` it.
+    """
+
+    def __init__(self, job_id: str, reason: str = "it was cancelled; stop its work") -> None:
+        super().__init__(job_id, reason)
+
+
+class KeyTakenError(BucketQError):
+    """Another job has this unique key; `job_id` is that job's."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(job_id, message)
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class CASConflictError(BucketQError):

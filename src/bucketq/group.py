@@ -18,7 +18,7 @@ from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.operation import Heartbeat, Operation, Refresh
-from bucketq.segment import Segment
+from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
@@ -171,7 +171,7 @@ class GroupCommit:
             fetch.add_done_callback(self._fetched)
         self._upkeep.after_commit()
 
-    async def _fetch(self, segments: tuple[Segment, ...], deferred: list[Pending]) -> None:
+    async def _fetch(self, segments: tuple[Needed, ...], deferred: list[Pending]) -> None:
         try:
             await self._upkeep.fetch(segments)
             self._gathered[:0] = deferred

@@ -72,6 +72,10 @@ def new_job(
     )
     if options.keys() - {"max_attempts"}:
         job = _with_options(job, options)
+        if "if_exists" in options:
+            check_if_exists(options["if_exists"])
+            if job.key is None:
+                raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
     check_new_job(job)
     return job
 
@@ -125,6 +129,14 @@ def check_new_job(job: Job) -> None:
         raise ConfigurationError("timeout and key_for are numbers of seconds")
     if job.key_for_s and job.key is None:
         raise ConfigurationError("key_for says for how long a key is kept; give the key too")
+
+
+def check_if_exists(value: str) -> IfExists:
+    """What to do if a key is taken. Raises ConfigurationError."""
+    match value:
+        case "return" | "replace" | "raise":
+            return value
+    raise ConfigurationError(f"if_exists is 'return', 'replace' or 'raise', not {value!r}")
 
 
 def is_text(value: object) -> bool:

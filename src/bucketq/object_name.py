@@ -1,6 +1,7 @@
 """The names of the objects beside a queue, and what they tell.
 
     backlog/000000000012-9f86d081884c7d65.json     a segment
+    backlog/000000000012-9f86d081884c7d65.keys     its companion: fingerprints of unique keys
     payloads/000000000012-2c26b46b68ffc68f         a large payload
              │            └ nobody else's token
              └ the queue's version when the object was begun
@@ -19,6 +20,7 @@ SEGMENTS = "backlog/"
 PAYLOADS = "payloads/"
 
 _SEGMENT = r"^backlog/\d{12}-[0-9a-f]{16}\.json$"
+_KEYS = r"^backlog/\d{12}-[0-9a-f]{16}\.keys$"
 _PAYLOAD = r"^payloads/\d{12}-[0-9a-f]{16}$"
 
 SegmentName = Annotated[str, Meta(pattern=_SEGMENT)]
@@ -31,6 +33,14 @@ def segment_name(version: int, token: str) -> str:
     'backlog/000000000012-9f86d081884c7d65.json'
     """
     return f"{SEGMENTS}{version:012}-{token}.json"
+
+
+def keys_name(segment: str) -> str:
+    """
+    >>> keys_name("backlog/000000000012-9f86d081884c7d65.json")
+    'backlog/000000000012-9f86d081884c7d65.keys'
+    """
+    return segment.removesuffix(".json") + ".keys"
 
 
 def payload_name(version: int, token: str) -> str:
@@ -48,5 +58,5 @@ def version_of(name: str) -> int | None:
     12
     >>> version_of("payloads/202601011200-export.csv")
     """
-    is_ours = re.fullmatch(_SEGMENT, name) or re.fullmatch(_PAYLOAD, name)
+    is_ours = any(re.fullmatch(pattern, name) for pattern in (_SEGMENT, _KEYS, _PAYLOAD))
     return int(name.partition("/")[2][:12]) if is_ours else None

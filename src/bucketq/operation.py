@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from bucketq.backlog import SegmentNeededError
 from bucketq.chores import Collect, DropArchived, Expire, ForgetExpired, Merge, ReadLedger, Seal, Spill
@@ -24,9 +25,11 @@ from bucketq.errors import (
 )
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.loads import LoadMark
+from bucketq.new_job import IfExists
 from bucketq.refusal import Refusal
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import QueueState, Stats
 
 
@@ -54,12 +57,13 @@ class Find(msgspec.Struct, frozen=True, gc=False):
 
 
 class Enqueue(msgspec.Struct, frozen=True, gc=False):
-    """Add jobs, in this order."""
+    """Add jobs, in this order; one whose unique key is taken only as `if_exists` says."""
 
     jobs: tuple[Job, ...]
+    if_exists: IfExists = "return"
 
     def __call__(self, state: QueueState) -> list[Job]:
-        return [state.enqueue(job) for job in self.jobs]
+        return [state.enqueue(job, self.if_exists) for job in self.jobs]
 
 
 class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
@@ -307,8 +311,8 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         if state.changes != before:
             kept = {
                 str(number): kept
-                for number, answer in enumerate(answers)
-                if (kept := _to_keep(answer)) is not None
+                for number, (operation, answer) in enumerate(zip(self.operations, answers, strict=True))
+                if (kept := _to_keep(operation, answer)) is not None
             }
             state.remember(self.session, self.number, kept, self.now)
         return Answers(state.version, answers)
@@ -320,7 +324,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         for job in state.in_progress_jobs():
             held.setdefault(job.token, []).append(job)
         return [
-            _from_kept(mark.answers[str(number)])
+            _from_kept(mark.answers[str(number)], state, operation)
             if str(number) in mark.answers
             else operation and _told_by(state, operation, held)
             for number, operation in enumerate(self.operations)
@@ -336,7 +340,7 @@ def _attempted(state: QueueState, operation: "Operation") -> Any:
         return error
 
 
-def _to_keep(answer: Any) -> Any:
+def _to_keep(operation: "Operation | None", answer: Any) -> Any:
     """What to note of an answer that the state will not tell later."""
     if isinstance(answer, BucketQError):
         return Refusal.of(answer)
@@ -344,17 +348,32 @@ def _to_keep(answer: Any) -> Any:
         return answer
     if isinstance(answer, list) and any(isinstance(one, BucketQError) for one in answer):
         return [Refusal.of(one) for one in answer]
+    if isinstance(operation, Enqueue) and answer != [] and isinstance(answer[0], Job):
+        # Other jobs had the unique keys of these.
+        ids = [job.id for job in answer]
+        return {"ids": ids} if ids != [job.id for job in operation.jobs] else None
+    if isinstance(operation, Cancel | Redrive) and isinstance(answer, Job):
+        return {"job": msgspec.to_builtins(replace(answer, payload=b"", history=()))}
     return None
 
 
-def _from_kept(kept: Any) -> Any:
+def _from_kept(kept: Any, state: QueueState, operation: "Operation | None") -> Any:
     match kept:
+        case {"ids": ids} if isinstance(operation, Enqueue):
+            # Of one that is gone meanwhile only the id is known.
+            return [
+                state.find(job_id) or replace(job, id=job_id)
+                for job, job_id in zip(operation.jobs, ids, strict=True)
+            ]
+        case {"job": job}:
+            answered = msgspec.convert(job, Job)
+            return state.find(answered.id) or answered
         case Refusal():
             return kept.exception()
         case [str(), *_]:
             return msgspec.convert(kept, Refusal).exception()
         case list():
-            return [_from_kept(one) for one in kept]
+            return [_from_kept(one, state, operation) for one in kept]
     return kept
 
 
@@ -391,6 +410,10 @@ Operation = (
     | Heartbeat
     | Release
     | RequeueSilent
+    | Cancel
+    | Redrive
+    | Discard
+    | SettleMany
     | Spill
     | Merge
     | Seal

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from bucketq.clock import Clock
 from bucketq.errors import (
     JobNotFoundError,
+    KeyTakenError,
     ObjectNotFoundError,
     PayloadError,
     QueueFullError,
@@ -74,13 +75,17 @@ class LargePayloads:
         """Have an operation committed that enqueues stowed jobs; drop their payloads if it is refused."""
         try:
             return await self._submit(operation)
-        except (QueueFullError, JobNotFoundError):
+        except (QueueFullError, JobNotFoundError, KeyTakenError):
             # The queue itself said no, so nothing will ever refer to these objects.
-            names = [job.payload_object for job in stowed if job.payload_object is not None]
-            if self._objects is not None:
-                with suppress(StorageError, OSError):
-                    await self._objects.delete(names)
+            await self.drop(stowed)
             raise
+
+    async def drop(self, stowed: Iterable[Job]) -> None:
+        """Remove the payloads of jobs that were not enqueued; what is left will be collected."""
+        names = [job.payload_object for job in stowed if job.payload_object is not None]
+        if self._objects is not None:
+            with suppress(StorageError, OSError):
+                await self._objects.delete(names)
 
     async def read(self, job: Job) -> Job:
         """The job with its payload. Raises ObjectNotFoundError, or PayloadError if it was cut short."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Unpack
@@ -17,6 +17,7 @@ from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.collect import collect
 from bucketq.commit import IfAbandoned
+from bucketq.dead_letters import DeadLetter, dead_letters
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import (
     BucketQError,
@@ -51,10 +52,14 @@ from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.side_objects import SideObjects, unreachable
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectInfo, ObjectStoragePort, describe
 from bucketq.transaction import Transaction, result_json
+
+# Dead jobs in one commit.
+_SETTLED_AT_ONCE = 100
 
 
 class Queue(ABC):
@@ -108,16 +113,24 @@ class Queue(ABC):
 
             job = await q.enqueue("send_email", {"to": "alice@example.com"})
 
-        Raises PayloadError if the payload is not JSON or too large, and QueueFullError if
-        queue.json is at its limit.
+        With a unique `key` it may be another job that is returned: the one that has the key.
+
+            job = await q.enqueue("invoice", {"order": 17}, key="invoice-17")
+
+        Raises PayloadError if the payload is not JSON or too large, QueueFullError if
+        queue.json is at its limit, and KeyTakenError as `if_exists` says.
         """
         job = self._new_job(entrypoint, payload, priority, options)
+        if_exists = options.get("if_exists", "return")
         added: list[Job]
         if self._payloads.is_large(job):
             stowed = (await self._payloads.stow(job),)
-            added = await self._payloads.submit(Enqueue(stowed), stowed)
+            added = await self._payloads.submit(Enqueue(stowed, if_exists), stowed)
+            if added[0].id != job.id:
+                await self._payloads.drop(stowed)
+                return added[0]
             return replace(added[0], payload=job.payload)
-        added = await self._submit(Enqueue((job,)))
+        added = await self._submit(Enqueue((job,), if_exists))
         return added[0]
 
     async def enqueue_many(
@@ -139,6 +152,8 @@ class Queue(ABC):
         if not isinstance(payloads, Iterable):
             raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
         model = self._new_job(entrypoint, b"", priority, options)
+        if model.key is not None:
+            raise ConfigurationError("a key is that of one job: enqueue jobs with keys one by one")
         contents = (self._content(entrypoint, payload) for payload in payloads)
         jobs = NewJobs(model, contents, self._clock, self._mint)
         await BulkLoad(self._objects, self._payloads, self.settings, self._submit).enqueue(jobs)
@@ -244,6 +259,79 @@ class Queue(ABC):
         """The worker is alive and busy with the job. Raises what `ack` raises."""
         await self._submit(Heartbeat(Claim.of(job), self._clock.now()))
 
+    async def cancel(self, job: Job | Claim | str) -> Job:
+        """The job is not wanted any more. One that waits is gone at once, and archived as cancelled.
+
+        Of one that runs the worker is told by its next heartbeat, which raises
+        JobCancelledError. If it acknowledges the job all the same, that is completed; however
+        else the attempt ends, there is no other one. Returns the job as it stands, or stood.
+        Raises JobNotFoundError if it is finished already, or dead.
+
+            await q.cancel(job)
+        """
+        job_id = Claim.of(job).job_id
+        now = self._clock.now()
+        cancelled: Job = await self._settle(job_id, lambda where: Cancel(job_id, now, where))
+        return cancelled
+
+    async def dead(self, entrypoint: str | None = None) -> AsyncIterator[Job]:
+        """The dead jobs, of one entrypoint or of all: those that will not be tried again.
+
+            async for job in q.dead("send_email"):
+                print(job.id, job.error)
+
+        They stay until they are redriven or discarded. A large payload is left where it is;
+        `fetch_payload` gets it.
+        """
+        async for letter in self._dead_letters(entrypoint):
+            yield letter.job
+
+    async def redrive(self, job: Job | str) -> Job:
+        """Do a dead job again: a new job, which names it in `redrive_of`, takes its place.
+
+            again = await q.redrive(job)
+
+        Raises JobNotFoundError if it is not dead, or not there, and KeyTakenError if another job
+        has its unique key now.
+        """
+        job_id, now = Claim.of(job).job_id, self._clock.now()
+        new_id = self._mint.job_id(now)
+        new: Job = await self._settle(job_id, lambda where: Redrive(job_id, new_id, now, where))
+        return new
+
+    async def redrive_many(
+        self, entrypoint: str | None = None, *, error: str | None = None, limit: int | None = None
+    ) -> int:
+        """Redrive the dead jobs of an entrypoint, or of all; return how many.
+
+        `error` takes only those whose last error has this text in it, `limit` no more than so
+        many. They are redriven a hundred in a commit. One whose unique key another job has now
+        stays dead.
+
+            await q.redrive_many("send_email", error="Connection refused")
+        """
+        now = self._clock.now()
+
+        def redrive(letter: DeadLetter) -> Redrive:
+            return Redrive(letter.job.id, self._mint.job_id(now), now, letter.where)
+
+        return await self._settle_many(redrive, entrypoint, error, limit)
+
+    async def discard(self, job: Job | str) -> None:
+        """Forget a dead job; the archive keeps what it was. Raises JobNotFoundError."""
+        job_id = Claim.of(job).job_id
+        await self._settle(job_id, lambda where: Discard(job_id, where))
+
+    async def discard_many(
+        self, entrypoint: str | None = None, *, error: str | None = None, limit: int | None = None
+    ) -> int:
+        """Forget dead jobs, chosen as `redrive_many` does; return how many."""
+
+        def discard(letter: DeadLetter) -> Discard:
+            return Discard(letter.job.id, letter.where)
+
+        return await self._settle_many(discard, entrypoint, error, limit)
+
     async def requeue_stale(self, timeout: timedelta) -> int:
         """Take every job whose last heartbeat is older than `timeout`; return how many.
 
@@ -330,6 +418,61 @@ class Queue(ABC):
             await tidy(self._objects, self._submit, self.settings, self._clock.now())
         return removed
 
+    def _dead_letters(self, entrypoint: str | None) -> AsyncIterator[DeadLetter]:
+        return dead_letters(self._read_file, self._objects, entrypoint)
+
+    async def _read_file(self) -> QueueState:
+        content, etag = await self.storage.read()
+        return QueueState() if etag is None else decode(content, describe(self.storage))
+
+    async def _settle(self, job_id: str, operation: Callable[[str], Operation]) -> Any:
+        """Have something done to a job; `operation` makes it of the segment in which the job is."""
+        where, missing = "", None
+        while True:
+            answer = await self._submit(operation(where))
+            if answer is None:
+                continue  # it went through a broker twice, and nobody knows where the job was
+            if not isinstance(answer, list):
+                return answer
+            try:
+                found = await self._segment_of(answer, job_id)
+            except ObjectNotFoundError as error:
+                # Used up meanwhile, unless the queue still names it.
+                if missing == answer:
+                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                missing = answer
+                continue
+            if found is None:
+                raise JobNotFoundError(job_id)
+            where = found.name
+
+    async def _settle_many(
+        self,
+        operation: Callable[[DeadLetter], Redrive | Discard],
+        entrypoint: str | None,
+        error: str | None,
+        limit: int | None,
+    ) -> int:
+        done = 0
+        while True:
+            before, parts = done, list[Redrive | Discard]()
+            missed = 0
+            async for letter in self._dead_letters(entrypoint):
+                if not letter.matches(error):
+                    continue
+                if limit is not None and done + len(parts) >= limit:
+                    break
+                parts.append(operation(letter))
+                if len(parts) == _SETTLED_AT_ONCE:
+                    count = await self._submit(SettleMany(tuple(parts)))
+                    done, missed, parts = done + count, missed + len(parts) - count, []
+            if parts:
+                count = await self._submit(SettleMany(tuple(parts)))
+                done, missed = done + count, missed + len(parts) - count
+            # Some may have moved to another segment before their turn came.
+            if not missed or done == before:
+                return done
+
     async def _read_backlog(self, state: QueueState) -> None:
         for segment in tuple(state.backlog):
             if self._objects is None:
@@ -345,6 +488,12 @@ class Queue(ABC):
             lines = SegmentLines(segment, await self._objects.read(segment.name))
             if job := lines.find(segment, job_id):
                 return job
+        return None
+
+    async def _segment_of(self, segments: list[Segment], job_id: str) -> Segment | None:
+        for segment in segments:
+            if await self._find_in([segment], job_id):
+                return segment
         return None
 
     async def _with_payloads(self, claimed: list[Job]) -> list[Job]:
@@ -382,7 +531,8 @@ class Queue(ABC):
             return operation
         if isinstance(operation, Transact):
             return Transact(tuple([await self._stowed(part) for part in operation.operations]))
-        return Enqueue(await self._payloads.stow_all(enqueued_by(operation)))
+        stowed = await self._payloads.stow_all(enqueued_by(operation))
+        return replace(operation, jobs=stowed) if isinstance(operation, Enqueue) else operation
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)

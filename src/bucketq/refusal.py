@@ -6,7 +6,7 @@ The error's own name travels, so a client raises what an embedded queue would ha
 import msgspec
 
 import bucketq.errors
-from bucketq.errors import BucketQError, ClaimLostError, JobNotFoundError
+from bucketq.errors import BucketQError, ClaimLostError, JobNotFoundError, KeyTakenError
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
@@ -26,7 +26,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
         name = type(error).__name__ if isinstance(error, BucketQError) else BucketQError.__name__
         if isinstance(error, ClaimLostError):
             return cls(name, error.reason, error.job_id)
-        return cls(name, str(error), error.job_id if isinstance(error, JobNotFoundError) else "")
+        job_id = error.job_id if isinstance(error, JobNotFoundError | KeyTakenError) else ""
+        return cls(name, str(error), job_id)
 
     def exception(self) -> BucketQError:
         """The error that was refused with. One that this bucketq does not know is a BucketQError.
@@ -37,8 +38,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
         kind = getattr(bucketq.errors, self.error, BucketQError)
         if not (isinstance(kind, type) and issubclass(kind, BucketQError)):
             kind = BucketQError
-        if kind is ClaimLostError:
-            return ClaimLostError(self.job_id, self.message)
+        if issubclass(kind, ClaimLostError | KeyTakenError):
+            return kind(self.job_id, self.message)
         if issubclass(kind, JobNotFoundError):
             return JobNotFoundError(self.job_id, self.message)
         return kind(self.message)

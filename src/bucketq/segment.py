@@ -14,16 +14,17 @@ together, a part each, the base begins with the jobs of the parts before.)
 from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
 from bucketq.errors import CorruptStateError, NewerFormatError
+from bucketq.fingerprint import fingerprint, pack
 from bucketq.job import Count, Job, JobStatus
 from bucketq.jobline import UNREADABLE, decode_job, encode_job, line_bytes
-from bucketq.object_name import SegmentName
+from bucketq.object_name import SegmentName, keys_name
 
 FORMAT = 1
 
@@ -32,6 +33,7 @@ _ID_PREFIX = 13
 
 Key = tuple[int, int, int]
 
+_KEY = b'"key":'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -72,6 +74,13 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     holes: tuple[int, ...] = ()
     # How many of its jobs have their payload in an object.
     payloads: Count = 0
+    # How many unique keys it came with; then their fingerprints are in its companion.
+    keys: Count = 0
+
+    @property
+    def objects(self) -> list[str]:
+        """The objects that it consists of."""
+        return [self.name, keys_name(self.name)] if self.keys else [self.name]
 
     def may_hold(self, job_id: str) -> bool:
         """False if the job is certainly not in it."""
@@ -91,6 +100,21 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         )
 
 
+class SegmentKeys(NamedTuple):
+    """The companion of a segment: the fingerprints of its unique keys."""
+
+    segment: Segment
+
+    @property
+    def name(self) -> str:
+        """The name of its object."""
+        return keys_name(self.segment.name)
+
+
+# What a transition may have to wait for.
+Needed = Segment | SegmentKeys
+
+
 class _Header(msgspec.Struct, frozen=True):
     format: Count
     entrypoint: str
@@ -106,6 +130,7 @@ class SegmentWriter:
         self._first = self._last = (0, 0, 0)
         self._ids = "", ""
         self._count = self._payloads = 0
+        self._fingerprints: list[int] = []
         self.size = 0
 
     def add(self, job: Job) -> None:
@@ -120,6 +145,9 @@ class SegmentWriter:
             ids=(job.id, job.id),
             payloads=int(job.payload_object is not None),
         )
+        # The dead do not hold their keys.
+        if job.key is not None and job.status is not JobStatus.DEAD:
+            self._fingerprints.append(fingerprint(job.key))
 
     def add_lines(
         self,
@@ -159,8 +187,14 @@ class SegmentWriter:
             last=self._last,
             ids=self._ids,
             payloads=self._payloads,
+            keys=len(self._fingerprints),
         )
         return entry, content
+
+    @property
+    def keys_content(self) -> bytes:
+        """The content of the companion, if there are unique keys."""
+        return pack(self._fingerprints)
 
 
 class SegmentLines:
@@ -192,6 +226,9 @@ class SegmentLines:
         entry = segment.count, segment.base, segment.holes, [segment.first, segment.last]
         if entry != (last + 1, 0, (), keys):
             raise lost(segment, "its entry says something else")
+        for number, line in enumerate(self._lines):
+            if _KEY in line and self._job(number, 0).key is not None:
+                raise lost(segment, "jobs with unique keys are enqueued one by one")
 
     def jobs(self, segment: Segment) -> Iterator[Job]:
         """The jobs that are still in the segment, in order."""
@@ -233,6 +270,25 @@ class SegmentLines:
                 if job.id == job_id and segment.still_holds(key_of(job)):
                     return job
         return None
+
+    def find_key(self, segment: Segment, key: str) -> Job | None:
+        """The job with this unique key, if it is still in the segment."""
+        needle = _KEY + msgspec.json.encode(key)
+        for number, line in enumerate(self._lines):
+            if needle in line:
+                job = self._job(number, segment.base)
+                if job.key == key and segment.still_holds(key_of(job)):
+                    return job
+        return None
+
+    def without(self, segment: Segment, gone: Job) -> Segment | None:
+        """What is left of the segment when a job that is in it leaves."""
+        if segment.count == 1:
+            return None
+        jobs = self.jobs(segment)
+        if next(jobs).id == gone.id:
+            return replace(segment, count=segment.count - 1, first=key_of(next(jobs)))
+        return replace(segment, count=segment.count - 1, holes=(*segment.holes, gone.sequence))
 
     def _job(self, number: int, base: int) -> Job:
         job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")

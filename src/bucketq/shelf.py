@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from bucketq.backlog import SegmentNeededError
 from bucketq.job import Job
-from bucketq.segment import Key, Segment, SegmentLines, lost
+from bucketq.key_shelf import KeyShelf
+from bucketq.segment import Key, Needed, Segment, SegmentKeys, SegmentLines, lost
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
 
@@ -21,17 +22,21 @@ class Shelf:
         self._size = 0
         self._held: dict[str, SegmentLines] = {}
         self._gone: set[str] = set()
+        self.keys = KeyShelf()
 
-    def __contains__(self, segment: Segment) -> bool:
-        return segment.name in self._held
+    def __contains__(self, segment: Needed) -> bool:
+        return segment in self.keys if isinstance(segment, SegmentKeys) else segment.name in self._held
 
     @property
     def is_full(self) -> bool:
         """Whether one more may push another out."""
         return self._size >= self._capacity_bytes * 7 // 8
 
-    def put(self, segment: Segment, content: bytes) -> None:
+    def put(self, segment: Needed, content: bytes) -> None:
         """Take in what was read. Raises CorruptStateError if it is not whole."""
+        if isinstance(segment, SegmentKeys):
+            self.keys.put(segment, content)
+            return
         self.remove(segment.name)
         self._held[segment.name] = lines = SegmentLines(segment, content)
         self._size += lines.size
@@ -42,21 +47,27 @@ class Shelf:
         """Forget a segment that is not needed any more."""
         if lines := self._held.pop(name, None):
             self._size -= lines.size
+        self.keys.remove(name)
 
     def keep_only(self, segments: Iterable[Segment]) -> None:
         """Forget all but these."""
+        segments = list(segments)
+        self.keys.keep_only(segments)
         kept = {segment.name for segment in segments}
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
 
-    def miss(self, segment: Segment) -> None:
+    def miss(self, segment: Needed) -> None:
         """The storage has no such object; whoever asks next is told so, once.
 
         If another process has used the segment up, nobody asks any more once the cached
         state is brought up to date.
         """
-        self._gone.add(segment.name)
+        if isinstance(segment, SegmentKeys):
+            self.keys.miss(segment)
+        else:
+            self._gone.add(segment.name)
 
     def jobs(self, segment: Segment) -> Iterator[Job]:
         """The jobs that are still in the segment, in order."""
@@ -67,6 +78,18 @@ class Shelf:
     ) -> tuple[list[Job], Segment | None]:
         """The next jobs of the segment, and what is left of it then."""
         return self._lines(segment).take(segment, jobs_max, bytes_max, until)
+
+    def find(self, segment: Segment, job_id: str) -> Job | None:
+        """The job with this id, if it is still in the segment."""
+        return self._lines(segment).find(segment, job_id)
+
+    def find_key(self, segment: Segment, key: str) -> Job | None:
+        """The job with this unique key, if it is still in the segment."""
+        return self._lines(segment).find_key(segment, key)
+
+    def without(self, segment: Segment, gone: Job) -> Segment | None:
+        """What is left of the segment when a job leaves it."""
+        return self._lines(segment).without(segment, gone)
 
     def _lines(self, segment: Segment) -> SegmentLines:
         lines = self._held.pop(segment.name, None)

@@ -6,16 +6,18 @@ there already has landed before.
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 from bucketq.clock import Clock
-from bucketq.errors import ObjectExistsError, PayloadError, UnusableStorageError
+from bucketq.errors import ObjectExistsError, ObjectNotFoundError, PayloadError, UnusableStorageError
+from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, pack
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
 from bucketq.patience import Patience
 from bucketq.retry import EXPONENTIAL
-from bucketq.segment import Segment, SegmentLines, SegmentWriter
+from bucketq.segment import Needed, Segment, SegmentKeys, SegmentLines, SegmentWriter
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
 
@@ -125,8 +127,23 @@ class SideObjects:
     async def create_segment(self, writer: SegmentWriter, version: int) -> Segment:
         """Write what was collected to a segment."""
         segment, content = writer.finish(segment_name(version, self._mint.token()))
+        if segment.keys:
+            await self.create(SegmentKeys(segment).name, writer.keys_content)
         await self.create(segment.name, content)
         return segment
+
+    async def read_needed(self, needed: Needed) -> bytes:
+        """Return the content of a segment, or of its companion. Raises ObjectNotFoundError."""
+        if isinstance(needed, Segment):
+            return await self.read(needed.name)
+        with suppress(ObjectNotFoundError):
+            content = await self.read(needed.name)
+            if len(content) == needed.segment.keys * FINGERPRINT_BYTES:
+                return content
+        # Lost, or damaged: the segment tells the same.
+        segment = needed.segment
+        jobs = SegmentLines(segment, await self.read(segment.name)).jobs(segment)
+        return pack(fingerprint(job.key) for job in jobs if job.key is not None)
 
 
 async def each(jobs: Iterable[Job]) -> AsyncIterator[Job]:

@@ -31,14 +31,18 @@ from bucketq.election import Election, Leader, Result
 from bucketq.errors import (
     ClaimLostError,
     ConfigurationError,
+    JobCancelledError,
     JobNotFoundError,
+    KeyTakenError,
     QueueFullError,
     StorageError,
 )
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
+from bucketq.kept_keys import KeptKeys
 from bucketq.ledger import Ledger
 from bucketq.loads import LoadMark, Loads
+from bucketq.new_job import IfExists
 from bucketq.object_name import version_of
 from bucketq.segment import Key, Segment, due_key, due_moment, key_of
 from bucketq.sessions import SessionMark, Sessions
@@ -46,6 +50,7 @@ from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.signatures import Signatures
 from bucketq.table import JobTable
+from bucketq.unique import Holder, holder_of
 
 T = TypeVar("T")
 
@@ -65,6 +70,8 @@ _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
 # How many segments are read together when one is needed.
 _SEGMENTS_AT_ONCE = 8
+# A segment that so many jobs have left one by one is given up: each costs in every commit.
+_HOLES_MAX = 500
 
 
 class Stats(NamedTuple):
@@ -110,6 +117,7 @@ class QueueState:
         leader: Leader | None = None,
         sessions: Sessions | None = None,
         loads: Loads | None = None,
+        kept_keys: KeptKeys | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -126,6 +134,7 @@ class QueueState:
         self.leader = leader
         self.sessions = sessions or Sessions()
         self.loads = loads or Loads()
+        self.kept_keys = kept_keys or KeptKeys()
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.
@@ -230,18 +239,15 @@ class QueueState:
 
     # Transitions
 
-    def enqueue(self, job: Job) -> Job:
-        """Put a new job at the end of its priority's line."""
+    def enqueue(self, job: Job, if_exists: IfExists = "return") -> Job:
+        """Put a new job at the end of its priority's line; or tell which one has its unique key."""
         if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
+        if job.key is not None and (other := self._make_way(job, job.key, if_exists)) is not None:
+            return other
         if job.payload_object is not None:
             self._refuse_collected(job.payload_object)
-        self._make_room(line_bytes(job))
-        self.sequence += 1
-        job = replace(job, sequence=self.sequence)
-        self._put(job)
-        self.enqueued_total += 1
-        return job
+        return self._add(job)
 
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
@@ -249,6 +255,8 @@ class QueueState:
         names = [segment.name for segment in (*self.backlog, *moved)]
         if len(set(names)) < len(names):
             raise ConfigurationError("a segment is in the queue already")
+        if any(segment.keys for segment in moved):
+            raise ConfigurationError("jobs with unique keys are enqueued one by one, not in segments")
         for segment in moved:
             self._refuse_collected(segment.name)
             self._make_room(_SEGMENT_LINE_BYTES)
@@ -310,6 +318,10 @@ class QueueState:
         if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
         self.completed_total += 1
+        if self.kept_keys:
+            self.kept_keys.prune(now)
+        if job.key is not None and job.key_for_s:
+            self.kept_keys.keep(job.key, job.id, now + timedelta(seconds=job.key_for_s))
 
     def nack(
         self,
@@ -337,6 +349,8 @@ class QueueState:
     def heartbeat(self, claim: Claim, now: datetime) -> None:
         """The worker lives. The stamp always grows, so that a change shows on any clock."""
         job = self._held(claim)
+        if job.is_cancelled:
+            raise JobCancelledError(job.id)
         previous = job.heartbeat_at
         later = now if previous is None or now > previous else previous + _TICK
         self._put(replace(job, heartbeat_at=later))
@@ -353,9 +367,73 @@ class QueueState:
     def release(self, claim: Claim, left_at: datetime | None = None) -> None:
         """Undo a claim: it costs no attempt. Its worker left, or (without a time) never heard of it."""
         job = self._held(claim)
+        if job.is_cancelled:
+            self._end_cancelled(job, left_at or _claimed_at(job), None)
+            return
         if left_at is not None:
             job = replace(job, history=_with(job.history, _attempt(job, left_at, Outcome.RELEASED, None)))
         self._put(_unclaimed(replace(job, attempts=job.attempts - 1), _QUEUED, job.error))
+
+    def cancel(self, job_id: str, now: datetime, where: str = "") -> Job | list[Segment]:
+        """The job is not wanted any more: gone if it waits; if it runs, its worker will hear of it.
+
+        `where` and the answer are those of `look_up`.
+        """
+        found = self.look_up(job_id, where, is_dead=False)
+        if isinstance(found, list):
+            return found
+        cancelled = replace(found.job, is_cancelled=True)
+        if found.job.status is JobStatus.IN_PROGRESS:
+            if not found.job.is_cancelled:
+                self._put(cancelled)
+        else:
+            self._take_out(found)
+            self._give_up(found.job, FinishedStatus.CANCELLED, now, None)
+        return cancelled
+
+    def redrive(self, job_id: str, new_id: str, now: datetime, where: str = "") -> Job | list[Segment]:
+        """Do a dead job again, as a new one. `where` and the answer are those of `look_up`."""
+        found = self.look_up(job_id, where, is_dead=True)
+        if isinstance(found, list):
+            return found
+        if self._table.get(new_id):
+            raise ConfigurationError(f"job {new_id} is in the queue already")
+        new = _redriven(found.job, new_id, now)
+        if new.key is not None:
+            self._make_way(new, new.key, "raise")
+        # Its payload was the dead one's, and so was never without a reference.
+        self._take_out(found)
+        return self._add(new)
+
+    def discard(self, job_id: str, where: str = "") -> list[Segment]:
+        """Forget a dead job. `where` and the answer are those of `look_up`, or nothing."""
+        found = self.look_up(job_id, where, is_dead=True)
+        if isinstance(found, list):
+            return found
+        self._take_out(found)
+        payload = found.job.payload_object
+        if payload is not None and payload not in self._on_its_way():
+            self.dropped.append(payload)
+        return []
+
+    def look_up(self, job_id: str, where: str, *, is_dead: bool) -> Holder | list[Segment]:
+        """The job in queue.json, or in the segment named `where`; or the segments in which it could be.
+
+        Raises JobNotFoundError if there are none, or it is dead and should not be, or should be and
+        is not.
+        """
+        if (job := self._table.get(job_id)) is not None:
+            if (job.status is JobStatus.DEAD) is not is_dead:
+                raise JobNotFoundError(job_id, f"job {job_id} is {job.status.value}")
+            return Holder(job)
+        held = self.backlog.may_hold(job_id)
+        possible = [segment for segment in held if (segment.status is JobStatus.DEAD) is is_dead]
+        if not possible:
+            raise JobNotFoundError(job_id)
+        for segment in possible:
+            if segment.name == where and (job := self.shelf.find(segment, job_id)) is not None:
+                return Holder(job, segment)
+        return possible
 
     # The backlog
 
@@ -391,7 +469,7 @@ class QueueState:
         if any(held.get(segment.name) != segment for segment in old):
             return False
         self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
-        self.dropped += [segment.name for segment in old]
+        self.dropped += [name for segment in old for name in segment.objects]
         self.changes += 1
         return True
 
@@ -403,7 +481,7 @@ class QueueState:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""
         payloads = {job.payload_object for job in self._table if job.payload_object is not None}
         payloads |= {payload for payload, _ in kept_payloads(self.ledger.lines())}
-        return payloads | {segment.name for segment in self.backlog}
+        return payloads | {name for segment in self.backlog for name in segment.objects}
 
     def collect(self, version: int) -> None:
         """From now on let nobody begin to refer to an object from before this version."""
@@ -435,7 +513,9 @@ class QueueState:
             self.changes += 1
             # A dead job still needs its own, wherever it stands. (In doubt it is left to the collector.)
             copied = kept_payloads(line for line in lines if _DEAD not in line)
-            self.dropped += [payload for payload, _ in copied]
+            # It may have been redriven, and the archive has yet to copy it for the dead one.
+            needed = self._on_its_way() if copied else ()
+            self.dropped += [payload for payload, _ in copied if payload not in needed]
 
     def expire(self, day: str) -> None:
         """Count the archived jobs of a day out, before they are removed."""
@@ -487,6 +567,7 @@ class QueueState:
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._table.begin()
+        self.kept_keys.begin()
         return self.attempt(operation)
 
     def attempt(self, operation: Callable[["QueueState"], T]) -> T:
@@ -494,7 +575,7 @@ class QueueState:
         save_point = self._table.save_point()
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
-        finished = len(self.ledger.finished)
+        finished, kept_keys = len(self.ledger.finished), self.kept_keys.save_point()
         totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
@@ -503,6 +584,7 @@ class QueueState:
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog, self.loads = backlog, loads
             self.ledger.cut(finished)
+            self.kept_keys.roll_back(kept_keys)
             del self.dropped[dropped:]
             self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total = totals
             raise
@@ -526,7 +608,67 @@ class QueueState:
             raise ClaimLostError(job.id, "another worker holds it now")
         return job
 
+    def _add(self, job: Job) -> Job:
+        self._make_room(line_bytes(job))
+        self.sequence += 1
+        job = replace(job, sequence=self.sequence)
+        self._put(job)
+        self.enqueued_total += 1
+        return job
+
+    def _make_way(self, job: Job, key: str, if_exists: IfExists) -> Job | None:
+        """Let a job have a unique key; or tell which other one it is that has it."""
+        if (kept := self.kept_keys.get(key, job.created_at)) is not None:
+            raise KeyTakenError(
+                kept.job_id,
+                f"the key {key!r} was that of job {kept.job_id}, which is finished; it is kept until"
+                f" {kept.until:%Y-%m-%dT%H:%M:%SZ} (key_for)",
+            )
+        found = holder_of(key, self._table, self.backlog, self.shelf)
+        if found is None or if_exists == "return":
+            return found and found.job
+        status = found.job.status
+        if if_exists == "raise" or status is JobStatus.IN_PROGRESS:
+            hint = "" if if_exists == "raise" else "; it cannot be replaced while it runs"
+            raise KeyTakenError(
+                found.job.id, f"the key {key!r} is that of job {found.job.id}, which is {status.value}{hint}"
+            )
+        self._take_out(found)
+        self._give_up(found.job, FinishedStatus.CANCELLED, job.created_at, f"replaced by {job.id}")
+        return None
+
+    def _take_out(self, found: Holder) -> None:
+        job, segment = found
+        if segment is None:
+            self._remove(job)
+            return
+        left = self.shelf.without(segment, job)
+        self.backlog = self.backlog.replaced([segment], [left] if left else [])
+        self.changes += 1
+        if left is None:
+            self.dropped += segment.objects
+        elif len(left.holes) > _HOLES_MAX:
+            self.absorb(left)
+
+    def _give_up(self, job: Job, status: FinishedStatus, now: datetime, reason: str | None) -> None:
+        """A job that was taken out ends without being done."""
+        self.cancelled_total += 1
+        self._finish(job, status, now, reason)
+        if job.payload_object is not None and not self._keeps_payloads:
+            self.dropped.append(job.payload_object)
+
+    def _end_cancelled(self, job: Job, now: datetime, error: str | None) -> Job:
+        self._remove(job)
+        self._give_up(job, FinishedStatus.CANCELLED, now, error)
+        return _unclaimed(job, _QUEUED, error)
+
+    def _on_its_way(self) -> set[str | None]:
+        """The payloads that the archive has yet to copy."""
+        return {payload for payload, _ in kept_payloads(self.ledger.lines())}
+
     def _end_attempt(self, job: Job, attempt: Attempt, error: str | None, status: JobStatus) -> Job:
+        if job.is_cancelled:
+            return self._end_cancelled(job, attempt.ended_at, error)
         ended = replace(_unclaimed(job, status, error), history=_with(job.history, attempt))
         self._put(ended)
         if status is JobStatus.DEAD:
@@ -538,8 +680,10 @@ class QueueState:
         self, job: Job, status: FinishedStatus, now: datetime, error: str | None, result: bytes = b""
     ) -> None:
         if self.archives:
-            claimed_at = _claimed_at(job)
-            finished_at = now if now > claimed_at else claimed_at
+            # One that ends while it waits is in nobody's hands.
+            claimed_at = _claimed_at(job) if job.status is JobStatus.IN_PROGRESS else None
+            since = claimed_at or (job.history[-1].ended_at if job.history else job.created_at)
+            finished_at = now if now > since else since
             line = encode_archived(
                 job, status, claimed_at, finished_at, error, result, self.settings.archive_payloads
             )
@@ -608,7 +752,7 @@ class QueueState:
     def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
         self.backlog = self.backlog.replaced([segment], [left] if left else [])
         if left is None:
-            self.dropped.append(segment.name)
+            self.dropped += segment.objects
         for job in jobs:
             if self._table.get(job.id) is not None:
                 # Somebody enqueued an id twice while this one was out of sight: it is one job.
@@ -630,6 +774,27 @@ def _unclaimed(job: Job, status: JobStatus, error: str | None) -> Job:
         heartbeat_at=None,
         progress=None,
         note=None,
+    )
+
+
+def _redriven(dead: Job, new_id: str, now: datetime) -> Job:
+    # What was said of its time, its turn and the jobs before it is over.
+    return Job(
+        id=new_id,
+        entrypoint=dead.entrypoint,
+        payload=dead.payload,
+        payload_object=dead.payload_object,
+        payload_size=dead.payload_size,
+        priority=dead.priority,
+        created_at=now,
+        max_attempts=dead.max_attempts,
+        max_crashes=dead.max_crashes,
+        timeout_s=dead.timeout_s,
+        key=dead.key,
+        key_for_s=dead.key_for_s,
+        tenant=dead.tenant,
+        limit_key=dead.limit_key,
+        redrive_of=dead.id,
     )
 
 

@@ -14,7 +14,7 @@ program do. Behind it an event loop runs in a thread of its own.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import timedelta
@@ -136,6 +136,36 @@ class Queue:
         """The worker is alive and busy with the job."""
         self._run(self._opened.heartbeat(job))
 
+    def cancel(self, job: Job | Claim | str) -> Job:
+        """The job is not wanted any more."""
+        return self._run(self._opened.cancel(job))
+
+    def dead(self, entrypoint: str | None = None) -> Iterator[Job]:
+        """The dead jobs, of one entrypoint or of all."""
+        jobs = self._opened.dead(entrypoint)
+        while (job := self._run(_next(jobs))) is not None:
+            yield job
+
+    def redrive(self, job: Job | str) -> Job:
+        """Do a dead job again, as a new one."""
+        return self._run(self._opened.redrive(job))
+
+    def redrive_many(
+        self, entrypoint: str | None = None, *, error: str | None = None, limit: int | None = None
+    ) -> int:
+        """Redrive the dead jobs of an entrypoint, or of all; return how many."""
+        return self._run(self._opened.redrive_many(entrypoint, error=error, limit=limit))
+
+    def discard(self, job: Job | str) -> None:
+        """Forget a dead job."""
+        self._run(self._opened.discard(job))
+
+    def discard_many(
+        self, entrypoint: str | None = None, *, error: str | None = None, limit: int | None = None
+    ) -> int:
+        """Forget dead jobs; return how many."""
+        return self._run(self._opened.discard_many(entrypoint, error=error, limit=limit))
+
     @contextmanager
     def kept_alive(
         self, job: Job | Claim | str, interval: timedelta | float = 60.0
@@ -244,6 +274,10 @@ class Queue:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+
+
+async def _next(jobs: AsyncIterator[Job]) -> Job | None:
+    return await anext(jobs, None)
 
 
 async def _end_all() -> None:

@@ -19,10 +19,14 @@ class JobTable:
         self._counts: Counter[JobStatus] = Counter()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
+        # Who holds a unique key.
+        self._keys: dict[str, str] = {}
         for job in self._jobs.values():
             self._count(job, 1)
             if job.status is JobStatus.SCHEDULED:
                 self.due.push(job)
+            if job.key is not None and job.status is not JobStatus.DEAD:
+                self._keys[job.key] = job.id
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -30,6 +34,11 @@ class JobTable:
     def get(self, job_id: str) -> Job | None:
         """The job with this id, or None."""
         return self._jobs.get(job_id)
+
+    def with_key(self, key: str) -> Job | None:
+        """The job that holds this unique key, or None; the dead do not hold theirs."""
+        job_id = self._keys.get(key)
+        return None if job_id is None else self._jobs[job_id]
 
     def count(self, status: JobStatus) -> int:
         """How many jobs of a status there are."""
@@ -76,12 +85,16 @@ class JobTable:
         if previous is not None:
             self.touched[job_id] = previous.sequence
             self._count(previous, -1)
+            if previous.key is not None and self._keys.get(previous.key) == job_id:
+                del self._keys[previous.key]
         if job is None:
             self._jobs.pop(job_id, None)
             return
         self._jobs[job_id] = job
         self.touched[job_id] = job.sequence
         self._count(job, 1)
+        if job.key is not None and job.status is not JobStatus.DEAD:
+            self._keys[job.key] = job_id
         if job.status is JobStatus.QUEUED:
             self.ready.push(job)
         elif job.status is JobStatus.SCHEDULED:

@@ -39,9 +39,9 @@ class Transaction:
     def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, **options: Unpack[JobOptions]
     ) -> Job:
-        """Add a job; it exists once the transaction has landed."""
+        """Add a job; it exists once the transaction has landed, unless another one has its `key`."""
         job = self._new_job(entrypoint, payload, priority, options)
-        self._add(Enqueue((job,)))
+        self._add(Enqueue((job,), options.get("if_exists", "return")))
         return job
 
     def ack(self, job: Job | Claim | str, result: Any = None) -> None:

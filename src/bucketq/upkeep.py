@@ -28,7 +28,7 @@ from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
 from bucketq.ledger import batch_content
 from bucketq.operation import Operation
-from bucketq.segment import Segment, key_of
+from bucketq.segment import Needed, Segment, SegmentKeys, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.side_objects import SideObjects, each, unreachable
@@ -83,7 +83,7 @@ class Upkeep:
         self._collected_s = clock.monotonic_s()
         self._batch_due_s: dict[str, float] | None = None
 
-    async def fetch(self, segments: Sequence[Segment]) -> None:
+    async def fetch(self, segments: Sequence[Needed]) -> None:
         """Put segments on the shelf, and wait for the first. If that is gone, it is noted there."""
         first, *others = segments
         reading = self._start(first.name, partial(self._read, first))
@@ -260,7 +260,7 @@ class Upkeep:
     async def _swap(self, objects: SideObjects, operation: Spill | Merge) -> bool:
         """Have it committed; remove what was not taken in. False if nothing was."""
         refused: list[Segment] = await self._submit(operation)
-        await self._delete(objects, (segment.name for segment in refused))
+        await self._delete(objects, (name for segment in refused for name in segment.objects))
         new = operation.parts if isinstance(operation, Spill) else operation.new
         return len(refused) < len(new)
 
@@ -281,10 +281,11 @@ class Upkeep:
         await collect(objects, self._submit, older_than=older_than, dry_run=False)
         await tidy(objects, self._submit, self._settings, self._clock.now())
 
-    def _read_ahead(self, segments: Iterable[Segment]) -> None:
+    def _read_ahead(self, segments: Iterable[Needed]) -> None:
         shelf, hopeless = self._committer.shelf, self._hopeless()
         for segment in segments:
-            if segment not in shelf and not shelf.is_full and segment.name not in hopeless:
+            has_room = not shelf.is_full or isinstance(segment, SegmentKeys)
+            if segment not in shelf and has_room and segment.name not in hopeless:
                 self._start(segment.name, partial(self._read, segment))
 
     def _hopeless(self) -> Collection[str]:
@@ -295,8 +296,8 @@ class Upkeep:
             }
         return self._unreadable.keys()
 
-    async def _read(self, segment: Segment) -> None:
+    async def _read(self, segment: Needed) -> None:
         if self._objects is None:
             raise unreachable("waiting jobs are")
-        self._committer.shelf.put(segment, await self._objects.read(segment.name))
+        self._committer.shelf.put(segment, await self._objects.read_needed(segment))
         self._unreadable.pop(segment.name, None)

@@ -15,10 +15,11 @@ from bucketq.archived_job import original_of
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, unpack
 from bucketq.job import Job, JobStatus
 from bucketq.mint import Mint
 from bucketq.object_name import PAYLOADS
-from bucketq.segment import Key, SegmentLines, key_of
+from bucketq.segment import Key, Segment, SegmentKeys, SegmentLines, key_of
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
@@ -81,6 +82,8 @@ class _Walk:
         self._storage = storage
         self._seen: dict[str, str] = {}
         self._dead: set[str] = set()
+        # The unique keys of jobs that wait or run, and whose they are.
+        self._keys: dict[str, str] = {}
         self._doubts: list[_Doubt] = []
         # Archive objects that are newer than the version that is walked.
         self._ahead: list[ArchiveName] = []
@@ -144,11 +147,31 @@ class _Walk:
                 continue
             if len(jobs) != segment.count:
                 self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
+            await self._look_for_keys(segment, jobs)
             for job in jobs:
                 self._see_live(job, segment.name)
                 if job.payload_object is not None:
                     reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
                     payloads[job.payload_object] = reference
+
+    async def _look_for_keys(self, segment: Segment, jobs: list[Job]) -> None:
+        """See that a companion tells of every unique key in its segment."""
+        keys = [job.key for job in jobs if job.key is not None and job.status is not JobStatus.DEAD]
+        problem = f"{segment.name} holds unique keys of which its entry says nothing"
+        if segment.keys:
+            name = SegmentKeys(segment).name
+            problem = f"{name}, the unique keys of {segment.name}, is missing or damaged"
+            try:
+                content = await self._objects.read(name)
+            except ObjectNotFoundError:
+                content = b""
+            if len(content) == segment.keys * FINGERPRINT_BYTES:
+                told = set(unpack(content))
+                keys = [key for key in keys if fingerprint(key) not in told]
+            else:
+                keys = keys or [""]
+        if keys:
+            self._doubts.append(_Doubt(segment.name, problem))
 
     async def _look_for_payloads(self, folder: str, payloads: dict[str, _Reference]) -> None:
         if not payloads:
@@ -221,6 +244,10 @@ class _Walk:
         self._see(job.id, where)
         if job.status is JobStatus.DEAD:
             self._dead.add(job.id)
+        elif job.key is not None:
+            if job.key in self._keys:
+                self._problem(f"jobs {self._keys[job.key]} and {job.id} have the same key, {job.key!r}")
+            self._keys[job.key] = job.id
 
     def _see(self, job_id: str, where: str) -> None:
         if job_id in self._seen:

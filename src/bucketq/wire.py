@@ -15,7 +15,7 @@ from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, Ses
 from bucketq.failure import TRACE_MAX
 from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
 from bucketq.mint import Mint
-from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES
+from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES, check_if_exists
 from bucketq.operation import (
     Ack,
     AckMany,
@@ -35,6 +35,7 @@ from bucketq.operation import (
 )
 from bucketq.refusal import Refusal
 from bucketq.segment import Segment
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo
 from bucketq.v1 import queue_pb2 as pb
@@ -268,7 +269,8 @@ def operation_message(operation: Operation) -> pb.Operation:
     """An operation for the wire."""
     match operation:
         case Enqueue():
-            return pb.Operation(enqueue=pb.EnqueueRequest(jobs=map(_new_job_message, operation.jobs)))
+            jobs = map(_new_job_message, operation.jobs)
+            return pb.Operation(enqueue=pb.EnqueueRequest(jobs=jobs, if_exists=operation.if_exists))
         case Dequeue():
             dequeue = pb.DequeueRequest(
                 entrypoint=operation.entrypoint,
@@ -310,6 +312,8 @@ def operation_message(operation: Operation) -> pb.Operation:
             return pb.Operation(requeue_stale=pb.RequeueStaleRequest(timeout_us=timeout_us))
         case Find():
             return pb.Operation(find=pb.FindRequest(job_id=operation.job_id))
+        case Cancel() | Redrive() | Discard() | SettleMany():
+            return _settlement_message(operation)
         case Count():
             return pb.Operation(stats=pb.StatsRequest())
         case Refresh():
@@ -324,7 +328,8 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
     """
     match message.WhichOneof("operation"):
         case "enqueue":
-            return Enqueue(tuple(_new_job_of(job, now, mint) for job in message.enqueue.jobs))
+            jobs = tuple(_new_job_of(job, now, mint) for job in message.enqueue.jobs)
+            return Enqueue(jobs, check_if_exists(message.enqueue.if_exists or "return"))
         case "dequeue":
             return _dequeue_of(message.dequeue, now)
         case "ack":
@@ -352,11 +357,44 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return RequeueSilent(moment(before_us) or _EPOCH, now)
         case "find":
             return Find(message.find.job_id)
+        case "cancel" | "redrive" | "discard" | "settle_many":
+            return _settlement_of(message, now)
         case "stats":
             return Count()
         case "version":
             return Refresh()
     raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
+
+
+def _settlement_message(operation: Cancel | Redrive | Discard | SettleMany) -> pb.Operation:
+    match operation:
+        case Cancel():
+            return pb.Operation(cancel=pb.CancelRequest(job_id=operation.job_id, where=operation.where))
+        case Redrive():
+            redrive = pb.RedriveRequest(
+                job_id=operation.job_id, new_id=operation.new_id, where=operation.where
+            )
+            return pb.Operation(redrive=redrive)
+        case Discard():
+            return pb.Operation(discard=pb.DiscardRequest(job_id=operation.job_id, where=operation.where))
+    parts = map(_settlement_message, operation.parts)
+    return pb.Operation(settle_many=pb.SettleManyRequest(operations=parts))
+
+
+def _settlement_of(message: pb.Operation, now: datetime) -> Cancel | Redrive | Discard | SettleMany:
+    match message.WhichOneof("operation"):
+        case "cancel":
+            return Cancel(message.cancel.job_id, now, message.cancel.where)
+        case "redrive":
+            redrive = message.redrive
+            return Redrive(redrive.job_id, redrive.new_id, now, redrive.where)
+        case "discard":
+            return Discard(message.discard.job_id, message.discard.where)
+    parts = [operation_of(part, now) for part in message.settle_many.operations]
+    dead = tuple(part for part in parts if isinstance(part, Redrive | Discard))
+    if len(dead) < len(parts):
+        raise ConfigurationError("many jobs at once are redriven or discarded")
+    return SettleMany(dead)
 
 
 def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:
@@ -400,12 +438,14 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(number=answer)
     match operation:
         case Enqueue():
+            if [job.id for job in answer] != [job.id for job in operation.jobs]:
+                return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
             return pb.Answer(added=pb.Sequences(sequences=[job.sequence for job in answer]))
         case Dequeue():
             return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
         case AckMany():
             return pb.Answer(refusals=pb.Refusals(refusals=map(refusal_message, answer)))
-        case Find():
+        case Find() | Cancel() | Redrive() | Discard():
             return pb.Answer(segments=pb.Segments(segments=map(msgspec.json.encode, answer)))
     raise TypeError(f"no answer to {type(operation).__name__}: {answer!r}")
 

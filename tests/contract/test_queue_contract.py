@@ -143,6 +143,10 @@ class FromThreads:
         method = getattr(self._queue, name)
         return lambda *args, **options: asyncio.to_thread(method, *args, **options)
 
+    async def dead(self, entrypoint=None):
+        for job in await asyncio.to_thread(lambda: list(self._queue.dead(entrypoint))):
+            yield job
+
     @asynccontextmanager
     async def transaction(self):
         block = self._queue.transaction()

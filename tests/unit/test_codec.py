@@ -68,7 +68,10 @@ def example() -> QueueState:
         [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
     )
     for number, status in ((14, JobStatus.SCHEDULED), (15, JobStatus.BLOCKED), (16, JobStatus.QUEUED)):
-        state.enqueue(replace(demanding(), id=f"job-{number}", status=status))
+        state.enqueue(replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}"))
+    keyed = [state.enqueue(replace(large, id="job-17", key="video-17"))]
+    state.spill(segment_of(keyed, "backlog/000000000008-00000000000000ee.json")[0], keyed)
+    state.kept_keys.keep("video-6", "job-98", NOW + timedelta(hours=1))
     state.cancelled_total += 1
     state.enqueued_total += 1
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
@@ -221,10 +224,10 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 3 + 1 + 8 + 1
+    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
     document = json.loads("\n".join(lines))
     assert [job["id"] for job in document["jobs"]] == [f"job-{n}" for n in (1, 2, 3, 4, 5, 14, 15, 16)]
-    assert [segment["count"] for segment in document["segments"]] == [3, 2, 2]
+    assert [segment["count"] for segment in document["segments"]] == [3, 2, 2, 1]
     assert json.loads(encode(QueueState()))["jobs"] == []
     assert document["jobs"][3]["json"] == [1]
     assert document["jobs"][0]["payload"] == "iVBORw=="
@@ -287,7 +290,7 @@ GOOD = encode(example())
         (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
         (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
         (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
-        (GOOD.replace(b'"enqueued_total":18', b'"enqueued_total":19'), "do not add up"),
+        (GOOD.replace(b'"enqueued_total":19', b'"enqueued_total":20'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":4'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":0'), r"\$\.segments\[0\]\.count"),
         (
@@ -296,8 +299,8 @@ GOOD = encode(example())
         ),
         (GOOD.replace(b"00000000000000bb.json", b"00000000000000cc.json"), "same segment"),
         (GOOD.replace(b'"payloads/', b'"../payloads/'), "payload_object"),
-        (GOOD.replace(b'"sequence":17', b'"sequence":5'), "sequence"),
-        (GOOD.replace(b'"sequence":17', b'"sequence":8'), "sequence"),
+        (GOOD.replace(b'"sequence":18', b'"sequence":5'), "sequence"),
+        (GOOD.replace(b'"sequence":18', b'"sequence":8'), "sequence"),
         (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
     ],
 )

@@ -26,6 +26,7 @@ from bucketq.errors import (
     ConfigurationError,
     CorruptStateError,
     JobNotFoundError,
+    KeyTakenError,
     NotLeaderError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -67,6 +68,7 @@ _OPTIONS = [
 _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
     (ClaimLostError, grpc.StatusCode.FAILED_PRECONDITION),
     (JobNotFoundError, grpc.StatusCode.NOT_FOUND),
+    (KeyTakenError, grpc.StatusCode.ALREADY_EXISTS),
     (NotLeaderError, grpc.StatusCode.UNAVAILABLE),
     (SessionForgottenError, grpc.StatusCode.ABORTED),
     (QueueFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),

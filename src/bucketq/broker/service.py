@@ -31,6 +31,7 @@ from bucketq.operation import (
     Refuse,
     Transact,
 )
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import result_json
@@ -175,6 +176,14 @@ def _checked(operation: Operation) -> Operation:
             return replace(operation, error=error_text(operation.error))
         case Bury():
             return replace(operation, error=error_text(operation.error) or "")
+        case Cancel() | Discard():
+            _check_name("a job's id", operation.job_id)
+        case Redrive():
+            _check_name("a job's id", operation.job_id)
+            _check_name("a job's id", operation.new_id)
+        case SettleMany():
+            for part in operation.parts:
+                _checked(part)
         case Transact():
             if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")

@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from bucketq.archive import ArchiveLines, Damage, Wanted
 from bucketq.archive_name import ArchiveName
-from bucketq.archived_job import FORMAT, FinishedStatus, batch_of, decode_archived
+from bucketq.archived_job import CLAIMED, FORMAT, FinishedStatus, batch_of, decode_archived
 from bucketq.errors import CorruptStateError
 from bucketq.job import STALE, Job, Outcome
 from bucketq.jobline import UNREADABLE
@@ -87,7 +87,7 @@ _FIELDS = {
 }
 _COMPLETED = FinishedStatus.COMPLETED.value
 _DEFAULTS = {"status": _COMPLETED, "priority": 0, "attempts_total": 1, "payload_size": 0}
-_NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "claimed_at", "finished_at")
+_NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "finished_at")
 # The fields that a column is made of, where it is not the field of its name.
 _MADE_OF = {
     "first_claimed_at": ("first_claimed_at", "claimed_at"),
@@ -210,7 +210,7 @@ def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> p
     heads, free = _split(lines)
     made_of = {field for name in names for field in _MADE_OF.get(name, (name,))}
     # What Python readers would refuse is refused, whether its column is wanted or not.
-    table = _parsed(heads, made_of | {"status", "payload"})
+    table = _parsed(heads, made_of | {"status", "payload", "claimed_at"})
     _decoded(table["payload"])
     schema = pa.schema([ARCHIVE.field(name) for name in names])
     batch = pa.RecordBatch.from_arrays([_column(name, table, free) for name in names], schema=schema)
@@ -266,6 +266,10 @@ def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
         raise pa.ArrowInvalid("a line has a newer format")
     if not pc.all(pc.is_in(table["status"].fill_null(_COMPLETED), pa.array(list(FinishedStatus)))).as_py():
         raise pa.ArrowInvalid("a status is unknown")
+    if table["claimed_at"].null_count:
+        needs_claim = pc.is_in(table["status"].fill_null(_COMPLETED), pa.array(list(CLAIMED)))
+        if pc.any(pc.and_(needs_claim, table["claimed_at"].is_null())).as_py():
+            raise pa.ArrowInvalid("claimed_at is missing")
     [batch] = table.combine_chunks().to_batches()
     return batch
 
@@ -320,20 +324,25 @@ def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     """The earlier attempts of each job, and its last one, which the line tells by other fields."""
     status, error = table["status"].fill_null(_COMPLETED), table["error"]
     is_stale = pc.equal(error, STALE).fill_null(False)
-    failed = pc.if_else(is_stale, Outcome.STALE.value, Outcome.FAILED.value)
+    is_cancelled = pc.equal(status, FinishedStatus.CANCELLED.value)
+    failed = pc.if_else(is_cancelled, Outcome.CANCELLED.value, Outcome.FAILED.value)
+    failed = pc.if_else(is_stale, Outcome.STALE.value, failed)
     outcome = pc.if_else(pc.equal(status, _COMPLETED), Outcome.COMPLETED.value, failed)
     columns = [table["claimed_at"], table["finished_at"], outcome, table["worker"], error]
     last = pa.StructArray.from_arrays(columns, fields=list(ATTEMPT))
     count = len(last)
     earlier = table["earlier_attempts"]
-    if earlier.null_count == count:
+    was_claimed = table["claimed_at"].is_valid().to_pylist()
+    if earlier.null_count == count and all(was_claimed):
         return pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), last)
     # All attempts in one array, the last ones at its end, and for each job the places of its own.
     every = pa.concat_arrays([earlier.flatten(), last])
     offsets, places = [0], list[int]()
     begin = 0
     for number, length in enumerate(pc.list_value_length(earlier).fill_null(0).to_pylist()):
-        places += [*range(begin, begin + length), len(every) - count + number]
+        places += range(begin, begin + length)
+        if was_claimed[number]:
+            places.append(len(every) - count + number)
         begin += length
         offsets.append(len(places))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), every.take(pa.array(places, pa.int64())))

@@ -21,10 +21,13 @@ from bucketq.errors import (
     BucketQError,
     ClaimLostError,
     ConfigurationError,
+    JobCancelledError,
     JobNotFoundError,
+    KeyTakenError,
     PayloadError,
 )
 from bucketq.job import Job, JobStatus
+from bucketq.new_job import JobOptions
 from bucketq.queue import Queue
 from bucketq.retry import GiveUp, exponential
 
@@ -362,6 +365,165 @@ class QueueContract:
             state = await q.read_state()
             assert state.in_progress_jobs() == (), "claims of cancelled callers are given back"
             assert all(job.attempts == 0 for job in state.jobs), "and cost no attempt"
+
+    async def test_a_key_is_that_of_one_job_while_it_waits_or_runs(self) -> None:
+        async with self.open() as q:
+            first = await q.enqueue("mail", 1, key="k")
+            for number in range(10):
+                await q.enqueue("mail", number, key=f"other {number}", priority=-1)
+            assert (await q.enqueue("mail", 2, key="k")).id == first.id, "it is returned"
+            with raises(KeyTakenError) as caught:
+                await q.enqueue("mail", 2, key="k", if_exists="raise")
+            assert isinstance(caught[0], KeyTakenError)
+            assert caught[0].job_id == first.id
+            later = await q.enqueue("mail", 3, key="later", delay=3600)
+            assert (await q.enqueue("mail", 4, key="later")).id == later.id, "a scheduled one has it too"
+            [*others, running] = await q.dequeue(batch_size=11)
+            assert (running.id, await q.dequeue()) == (first.id, [])
+            assert (await q.enqueue("mail", 2, key="k")).id == first.id, "a running one has it too"
+            with raises(KeyTakenError):
+                await q.enqueue("mail", 2, key="k", if_exists="replace")
+            await q.ack(running)
+            assert (await q.enqueue("mail", 2, key="k")).id != first.id, "it is free again"
+            await q.ack_many(others)
+            assert (await q.stats()).enqueued_total == 13
+
+    async def test_a_waiting_job_is_replaced_by_the_next_with_its_key(self) -> None:
+        async with self.open() as q:
+            old = await q.enqueue("mail", 1, key="k")
+            await q.enqueue_many("mail", range(2, 12))
+            new = await q.enqueue("mail", 12, key="k", if_exists="replace")
+            assert new.id != old.id
+            assert await q.find(old.id) is None
+            jobs = await q.dequeue(batch_size=20)
+            assert [job.json() for job in jobs] == list(range(2, 13))
+            assert (await q.stats()).cancelled_total == 1
+
+    async def test_a_dead_job_does_not_hold_its_key(self) -> None:
+        async with self.open() as q:
+            dead = await self._dead_job(q, "mail", 1, key="k")
+            other = await q.enqueue("mail", 2, key="k")
+            assert other.id != dead.id
+            with raises(KeyTakenError):
+                await q.redrive(dead)
+            assert await q.redrive_many() == 0
+            [job] = await q.dequeue()
+            await q.ack(job)
+            assert (await q.redrive(dead)).key == "k"
+
+    async def test_a_key_may_be_kept_after_the_job_is_finished(self) -> None:
+        async with self.open() as q:
+            for key_for in (3600, 0.001):
+                await q.enqueue("mail", key=f"for {key_for}", key_for=key_for)
+                [job] = await q.dequeue()
+                await q.ack(job)
+            with raises(KeyTakenError):
+                await q.enqueue("mail", key="for 3600")
+            await asyncio.sleep(0.01)
+            assert (await q.enqueue("mail", key="for 0.001")).key == "for 0.001"
+
+    async def test_keys_that_make_no_sense_are_refused(self) -> None:
+        async with self.open() as q:
+            for options in ({"if_exists": "raise"}, {"key": "k", "if_exists": "never"}, {"key": ""}):
+                with raises(ConfigurationError):
+                    await q.enqueue("mail", **options)  # type: ignore[arg-type]
+            with raises(ConfigurationError):
+                await q.enqueue_many("mail", [1, 2], key="k")
+            assert (await q.stats()).enqueued_total == 0
+
+    async def test_a_transaction_respects_keys(self) -> None:
+        async with self.open() as q:
+            first = await q.enqueue("mail", 1, key="k")
+            with raises(KeyTakenError):
+                async with q.transaction() as t:
+                    t.enqueue("mail", 2)
+                    t.enqueue("mail", 3, key="k", if_exists="raise")
+            async with q.transaction() as t:
+                t.enqueue("mail", 4)
+                t.enqueue("mail", 5, key="k")
+            jobs = await q.dequeue(batch_size=10)
+            assert [job.json() for job in jobs] == [1, 4]
+            assert jobs[0].id == first.id
+
+    async def test_a_waiting_job_is_cancelled_wherever_it_stands(self) -> None:
+        async with self.open() as q:
+            ids = await q.enqueue_many("mail", range(30))
+            later = await q.enqueue("mail", delay=3600, key="k")
+            for job_id in ids[::3]:
+                assert (await q.cancel(job_id)).is_cancelled
+            assert (await q.cancel(later)).id == later.id
+            for gone in (ids[0], ids[27], later.id, "nobody"):
+                with raises(JobNotFoundError):
+                    await q.cancel(gone)
+                assert await q.find(gone) is None
+            served = [job.json() for job in await q.dequeue(batch_size=30)]
+            assert served == [number for number in range(30) if number % 3]
+            stats = await q.stats()
+            assert (stats.cancelled_total, stats.scheduled, stats.queued) == (11, 0, 0)
+            assert (await q.enqueue("mail", key="k")).id != later.id, "its key is free"
+
+    async def test_the_worker_of_a_cancelled_job_learns_it_by_its_heartbeat(self) -> None:
+        async with self.open() as q:
+            await q.enqueue_many("mail", range(3))
+            jobs = await q.dequeue(batch_size=3)
+            for job in jobs:
+                await q.heartbeat(job)
+                cancelled = await q.cancel(job.id)
+                assert (cancelled.id, cancelled.status) == (job.id, JobStatus.IN_PROGRESS)
+                with raises(JobCancelledError):
+                    await q.heartbeat(job)
+            await q.nack(jobs[0], "stopped", retry_in=5)
+            await q.release(jobs[1])
+            await q.ack(jobs[2])
+            stats = await q.stats()
+            assert (stats.cancelled_total, stats.completed_total) == (2, 1), "who has finished it, has"
+            assert (stats.queued, stats.scheduled, stats.in_progress, stats.dead) == (0, 0, 0, 0)
+
+    async def test_dead_jobs_are_listed_and_done_again(self) -> None:
+        async with self.open() as q:
+            dead = [await self._dead_job(q, "mail", number) for number in range(12)]
+            other = await self._dead_job(q, "thumb", "other")
+            assert {job.id async for job in q.dead()} == {job.id for job in (*dead, other)}
+            assert {job.id async for job in q.dead("thumb")} == {other.id}
+            for job in (dead[0], dead[7]):
+                again = await q.redrive(job.id)
+                assert (again.redrive_of, again.attempts, again.error) == (job.id, 0, None)
+                with raises(JobNotFoundError):
+                    await q.redrive(job)
+            with raises(JobNotFoundError):
+                await q.redrive(again)
+            with raises(JobNotFoundError):
+                await q.cancel(other)
+            assert await q.redrive_many("mail", error="no such") == 0
+            assert await q.redrive_many("mail", error="boom", limit=4) == 4
+            assert await q.redrive_many("mail") == 6
+            served = await q.dequeue(batch_size=20)
+            assert sorted(job.json() for job in served) == list(range(12))
+            assert {job.redrive_of for job in served} == {job.id for job in dead}
+            await q.ack_many(served)
+            stats = await q.stats()
+            assert (stats.dead, stats.dead_total, stats.enqueued_total) == (1, 13, 25)
+
+    async def test_dead_jobs_are_discarded(self) -> None:
+        async with self.open() as q:
+            dead = [await self._dead_job(q, "mail", number) for number in range(12)]
+            await q.discard(dead[5])
+            with raises(JobNotFoundError):
+                await q.discard(dead[5])
+            assert await q.discard_many(limit=3) == 3
+            assert len([job async for job in q.dead()]) == 8
+            assert await q.discard_many(error="boom") == 8
+            assert [job async for job in q.dead()] == []
+            stats = await q.stats()
+            assert (stats.dead, stats.dead_total) == (0, 12)
+
+    async def _dead_job(self, q: Queue, entrypoint: str, payload: Any, key: str | None = None) -> Job:
+        options: JobOptions = {"max_attempts": 1}
+        if key is not None:
+            options["key"] = key
+        await q.enqueue(entrypoint, payload, **options)
+        [job] = await q.dequeue(entrypoint)
+        return await q.nack(job, "boom")
 
     async def test_the_snapshot_belongs_to_the_reader(self) -> None:
         async with self.open() as q:

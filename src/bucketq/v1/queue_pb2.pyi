@@ -163,10 +163,12 @@ class NewJob(_message.Message):
     def __init__(self, entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., id: _Optional[str] = ..., created_at_us: _Optional[int] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ...) -> None: ...
 
 class EnqueueRequest(_message.Message):
-    __slots__ = ("jobs",)
+    __slots__ = ("jobs", "if_exists")
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    IF_EXISTS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[NewJob]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ...) -> None: ...
+    if_exists: str
+    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., if_exists: _Optional[str] = ...) -> None: ...
 
 class EnqueueSegmentsRequest(_message.Message):
     __slots__ = ("segments",)
@@ -258,6 +260,38 @@ class FindRequest(_message.Message):
     job_id: str
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
+class CancelRequest(_message.Message):
+    __slots__ = ("job_id", "where")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    where: str
+    def __init__(self, job_id: _Optional[str] = ..., where: _Optional[str] = ...) -> None: ...
+
+class RedriveRequest(_message.Message):
+    __slots__ = ("job_id", "new_id", "where")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NEW_ID_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    new_id: str
+    where: str
+    def __init__(self, job_id: _Optional[str] = ..., new_id: _Optional[str] = ..., where: _Optional[str] = ...) -> None: ...
+
+class DiscardRequest(_message.Message):
+    __slots__ = ("job_id", "where")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    where: str
+    def __init__(self, job_id: _Optional[str] = ..., where: _Optional[str] = ...) -> None: ...
+
+class SettleManyRequest(_message.Message):
+    __slots__ = ("operations",)
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    operations: _containers.RepeatedCompositeFieldContainer[Operation]
+    def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
+
 class StatsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -273,7 +307,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +322,10 @@ class Operation(_message.Message):
     FIND_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    REDRIVE_FIELD_NUMBER: _ClassVar[int]
+    DISCARD_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_MANY_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -302,7 +340,11 @@ class Operation(_message.Message):
     find: FindRequest
     stats: StatsRequest
     version: VersionRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ...) -> None: ...
+    cancel: CancelRequest
+    redrive: RedriveRequest
+    discard: DiscardRequest
+    settle_many: SettleManyRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
