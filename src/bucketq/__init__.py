@@ -9,6 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
+from bucketq.batches import BatchCounts
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
     AccessDeniedError,
@@ -18,6 +19,8 @@ from bucketq.errors import (
     ClaimLostError,
     ConfigurationError,
     CorruptStateError,
+    JobFailedError,
+    JobNotDoneError,
     JobNotFoundError,
     NewerFormatError,
     NotLeaderError,
@@ -33,6 +36,7 @@ from bucketq.errors import (
 )
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.new_batch import NewBatch, Then
 from bucketq.queue import Queue
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
@@ -54,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessDeniedError",
     "AzureStorage",
+    "BatchCounts",
     "BrokerQueue",
     "BrokerUnavailableError",
     "BucketQError",
@@ -67,9 +72,12 @@ __all__ = [
     "HeartbeatManager",
     "InMemoryStorage",
     "Job",
+    "JobFailedError",
+    "JobNotDoneError",
     "JobNotFoundError",
     "JobStatus",
     "LocalFileSystemStorage",
+    "NewBatch",
     "NewerFormatError",
     "NotLeaderError",
     "ObjectExistsError",
@@ -87,6 +95,7 @@ __all__ = [
     "SlowDownError",
     "Stats",
     "StorageError",
+    "Then",
     "Transaction",
     "UnusableStorageError",
     "connect",

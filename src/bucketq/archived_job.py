@@ -34,6 +34,7 @@ class FinishedStatus(StrEnum):
 
     COMPLETED = "completed"
     DEAD = "dead"
+    CANCELLED = "cancelled"
 
 
 class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +49,9 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: FinishedStatus
     priority: int
     created_at: datetime
-    first_claimed_at: datetime
-    claimed_at: datetime
+    # None if nobody held it when it ended.
+    first_claimed_at: datetime | None
+    claimed_at: datetime | None
     finished_at: datetime
     attempts: tuple[Attempt, ...]
     attempts_total: int
@@ -74,7 +76,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     priority: int = 0
     created_at: Moment
     first_claimed_at: Moment | None = None
-    claimed_at: Moment
+    claimed_at: Moment | None = None
     finished_at: Moment
     earlier_attempts: tuple[Attempt, ...] = ()
     attempts_total: Count = 1
@@ -100,13 +102,13 @@ _encode = msgspec.json.Encoder().encode
 def encode_archived(
     job: Job,
     status: FinishedStatus,
-    claimed_at: datetime,
+    claimed_at: datetime | None,
     finished_at: datetime,
     error: str | None = None,
     result: bytes = b"",
     keeps_payload: bool = False,
 ) -> bytes:
-    """The line of a job that is finished while it is still claimed; `result` is JSON already.
+    """The line of a job that is finished, by whoever holds it, if anybody does; `result` is JSON already.
 
     `keeps_payload` names the copy of a large payload that the archive will have.
     """
@@ -140,6 +142,12 @@ def encode_archived(
     json_payload = b',"json":' + job.payload if is_json else b""
     result = result and b',"result":' + result
     return b"%b%b%b}" % (_encode(archived)[:-1], json_payload, result)
+
+
+def line_of(lines: Iterable[bytes], job_id: str) -> bytes | None:
+    """The line of the job with this id, if it is among these."""
+    beginning = b'{"v":%d,"id":%b,' % (FORMAT, _encode(job_id))
+    return next((line for line in lines if line.startswith(beginning)), None)
 
 
 def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
@@ -203,13 +211,16 @@ def decode_archived(line: bytes) -> ArchivedJob:
     completed = read.status is FinishedStatus.COMPLETED
     is_stale = not completed and read.error == STALE
     outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED
-    last = Attempt(
-        claimed_at=read.claimed_at,
-        ended_at=read.finished_at,
-        outcome=outcome,
-        worker=read.worker,
-        error=read.error,
-    )
+    attempts = read.earlier_attempts
+    if read.claimed_at is not None:
+        last = Attempt(
+            claimed_at=read.claimed_at,
+            ended_at=read.finished_at,
+            outcome=outcome,
+            worker=read.worker,
+            error=read.error,
+        )
+        attempts = (*attempts, last)
     return ArchivedJob(
         id=read.id,
         entrypoint=read.entrypoint,
@@ -219,7 +230,7 @@ def decode_archived(line: bytes) -> ArchivedJob:
         first_claimed_at=read.first_claimed_at or read.claimed_at,
         claimed_at=read.claimed_at,
         finished_at=read.finished_at,
-        attempts=(*read.earlier_attempts, last),
+        attempts=attempts,
         attempts_total=read.attempts_total,
         worker=read.worker,
         error=read.error,

@@ -10,7 +10,7 @@
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed.
+which bulk loads have landed, and what is left of `batches`.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
+from bucketq.batches import Batches, JobBatch
 from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
@@ -74,11 +75,20 @@ def _key(stored: Any) -> Key:
     return key
 
 
+class _StoredBatch(JobBatch, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    then: StoredJob | None = None
+
+    def batch(self) -> JobBatch:
+        then = self.then and self.then.job()
+        return JobBatch(total=self.total, left=self.left, failed=self.failed, then=then)
+
+
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leader: Leader | None = None
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
     loads: dict[str, LoadMark] = {}
+    batches: dict[str, _StoredBatch] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -121,6 +131,7 @@ class StateEncoder:
         self._manifest = b""
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
+        self._batches: dict[str, tuple[JobBatch, bytes]] = {}
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -171,6 +182,15 @@ class StateEncoder:
             pieces.append(b',"sessions":' + _encode(sessions.marks))
         if state.loads.marks:
             pieces.append(b',"loads":' + _encode(state.loads.marks))
+        if state.batches or self._batches:
+            known = self._batches
+            self._batches = {
+                name: known[name] if name in known and known[name][0] is batch else (batch, _batch(batch))
+                for name, batch in state.batches
+            }
+        if self._batches:
+            lines = (_encode(name) + b":" + line for name, (_, line) in self._batches.items())
+            pieces.append(b',"batches":{\n' + b",\n".join(lines) + b"\n}")
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -228,6 +248,12 @@ class StateEncoder:
         state.touched.clear()
 
 
+def _batch(batch: JobBatch) -> bytes:
+    if batch.then is None:
+        return _encode(batch)
+    return _encode(replace(batch, then=None))[:-1] + b',"then":' + encode_job(batch.then) + b"}"
+
+
 def encode(state: QueueState) -> bytes:
     """The bytes of a queue.json that holds this state."""
     return b"".join(StateEncoder(state).encode())
@@ -283,6 +309,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
+        batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

@@ -6,7 +6,13 @@ The error's own name travels, so a client raises what an embedded queue would ha
 import msgspec
 
 import bucketq.errors
-from bucketq.errors import BucketQError, ClaimLostError, JobNotFoundError
+from bucketq.errors import (
+    BucketQError,
+    ClaimLostError,
+    JobFailedError,
+    JobNotFoundError,
+    ParentsUnknownError,
+)
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
@@ -26,6 +32,10 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
         name = type(error).__name__ if isinstance(error, BucketQError) else BucketQError.__name__
         if isinstance(error, ClaimLostError):
             return cls(name, error.reason, error.job_id)
+        if isinstance(error, ParentsUnknownError):
+            return cls(name, msgspec.json.encode(error.job_ids).decode(), error.job_id)
+        if isinstance(error, JobFailedError):
+            return cls(name, error.error, error.job_id)
         return cls(name, str(error), error.job_id if isinstance(error, JobNotFoundError) else "")
 
     def exception(self) -> BucketQError:
@@ -39,6 +49,10 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
             kind = BucketQError
         if kind is ClaimLostError:
             return ClaimLostError(self.job_id, self.message)
+        if kind is ParentsUnknownError:
+            return ParentsUnknownError(tuple(msgspec.json.decode(self.message, type=list[str])))
+        if issubclass(kind, JobFailedError):
+            return kind(self.job_id, self.message)
         if issubclass(kind, JobNotFoundError):
             return JobNotFoundError(self.job_id, self.message)
         return kind(self.message)

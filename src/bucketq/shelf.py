@@ -7,6 +7,7 @@ from bucketq.job import Job
 from bucketq.segment import Key, Segment, SegmentLines, lost
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
+_ABSENT_MAX = 10_000
 
 
 class Shelf:
@@ -21,6 +22,8 @@ class Shelf:
         self._size = 0
         self._held: dict[str, SegmentLines] = {}
         self._gone: set[str] = set()
+        # Which ids were looked for in vain, by segment: those never come into it.
+        self._absent: dict[str, set[str]] = {}
 
     def __contains__(self, segment: Segment) -> bool:
         return segment.name in self._held
@@ -49,6 +52,8 @@ class Shelf:
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
+        for name in self._absent.keys() - kept:
+            del self._absent[name]
 
     def miss(self, segment: Segment) -> None:
         """The storage has no such object; whoever asks next is told so, once.
@@ -67,6 +72,16 @@ class Shelf:
     ) -> tuple[list[Job], Segment | None]:
         """The next jobs of the segment, and what is left of it then."""
         return self._lines(segment).take(segment, jobs_max, bytes_max, until)
+
+    def find(self, segment: Segment, job_id: str) -> Job | None:
+        """The job with this id, if it is still in the segment."""
+        absent = self._absent.setdefault(segment.name, set())
+        if job_id in absent:
+            return None
+        lines = self._lines(segment)
+        if not lines.mentions(job_id) and len(absent) < _ABSENT_MAX:
+            absent.add(job_id)
+        return lines.find(segment, job_id)
 
     def _lines(self, segment: Segment) -> SegmentLines:
         lines = self._held.pop(segment.name, None)
