@@ -108,12 +108,12 @@ async def _compare(
     ]
 
 
-async def _round(
-    queue: Queue, callers: int, options: Callable[[], dict[str, Any]]
-) -> tuple[float, float]:
+async def _round(queue: Queue, callers: int, options: Callable[[], dict[str, Any]]) -> tuple[float, float]:
     """Many enqueues at once, then as many dequeues: the CPU seconds of each."""
     started_s = time.process_time()
-    await asyncio.gather(*(queue.enqueue("mail", {"number": number}, **options()) for number in range(callers)))
+    await asyncio.gather(
+        *(queue.enqueue("mail", {"number": number}, **options()) for number in range(callers))
+    )
     between_s = time.process_time()
     claimed = await asyncio.gather(*(queue.dequeue("mail") for _ in range(callers)))
     ended_s = time.process_time()

@@ -9,6 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
+from bucketq.batches import BatchCounts
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
     AccessDeniedError,
@@ -19,6 +20,8 @@ from bucketq.errors import (
     ConfigurationError,
     CorruptStateError,
     JobCancelledError,
+    JobFailedError,
+    JobNotDoneError,
     JobNotFoundError,
     KeyTakenError,
     NewerFormatError,
@@ -35,6 +38,7 @@ from bucketq.errors import (
 )
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.new_batch import NewBatch, Then
 from bucketq.queue import Queue
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
@@ -56,6 +60,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessDeniedError",
     "AzureStorage",
+    "BatchCounts",
     "BrokerQueue",
     "BrokerUnavailableError",
     "BucketQError",
@@ -70,10 +75,13 @@ __all__ = [
     "InMemoryStorage",
     "Job",
     "JobCancelledError",
+    "JobFailedError",
+    "JobNotDoneError",
     "JobNotFoundError",
     "JobStatus",
     "KeyTakenError",
     "LocalFileSystemStorage",
+    "NewBatch",
     "NewerFormatError",
     "NotLeaderError",
     "ObjectExistsError",
@@ -91,6 +99,7 @@ __all__ = [
     "SlowDownError",
     "Stats",
     "StorageError",
+    "Then",
     "Transaction",
     "UnusableStorageError",
     "connect",

@@ -50,6 +50,7 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: FinishedStatus
     priority: int
     created_at: datetime
+    # None if nobody held it when it ended.
     first_claimed_at: datetime | None
     claimed_at: datetime | None
     finished_at: datetime
@@ -151,6 +152,12 @@ def encode_archived(
     json_payload = b',"json":' + job.payload if is_json else b""
     result = result and b',"result":' + result
     return b"%b%b%b}" % (_encode(archived)[:-1], json_payload, result)
+
+
+def line_of(lines: Iterable[bytes], job_id: str) -> bytes | None:
+    """The line of the job with this id, if it is among these."""
+    beginning = b'{"v":%d,"id":%b,' % (FORMAT, _encode(job_id))
+    return next((line for line in lines if line.startswith(beginning)), None)
 
 
 def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:

@@ -7,19 +7,25 @@
 Until that commit nothing has been enqueued. If it never comes, the objects are collected.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
 from bucketq.clock import Clock
-from bucketq.errors import BucketQError, OutcomeUnknownError, QueueFullError, StorageError
+from bucketq.errors import (
+    BucketQError,
+    ConfigurationError,
+    OutcomeUnknownError,
+    QueueFullError,
+    StorageError,
+)
 from bucketq.job import Job
 from bucketq.jobline import line_bytes
 from bucketq.mint import JobIds, Mint
-from bucketq.operation import Enqueue, EnqueueSegments, Refresh, Submit
+from bucketq.operation import Enqueue, EnqueueSegments, Operation, Refresh, Submit
 from bucketq.payload import LargePayloads
 from bucketq.segment import Segment
 from bucketq.settings import Settings
@@ -28,6 +34,10 @@ from bucketq.side_objects import SideObjects
 # So many jobs at most, within so much time, share a time stamp and follow each other in their ids.
 _JOBS_PER_MOMENT = 5000
 _MOMENT = timedelta(seconds=1)
+# Those that wait for others are in queue.json itself until they may run.
+_BLOCKED_MAX = 10_000
+
+Wrap = Callable[[Enqueue | EnqueueSegments], Operation]
 
 
 class NewJobs(Iterator[Job]):
@@ -50,7 +60,10 @@ class NewJobs(Iterator[Job]):
 
 
 class BulkLoad:
-    """Enqueues jobs of one entrypoint and one priority, all or none; `submit` commits."""
+    """Enqueues jobs of one entrypoint and one priority, all or none; `submit` commits.
+
+    `wrap` makes the operation to be committed of the one that adds the jobs.
+    """
 
     def __init__(
         self,
@@ -58,23 +71,25 @@ class BulkLoad:
         payloads: LargePayloads,
         settings: Settings,
         submit: Submit,
+        wrap: Wrap = lambda operation: operation,
     ) -> None:
         self._objects = objects
         self._payloads = payloads
         self._settings = settings
         self._submit = submit
+        self._wrap = wrap
 
-    async def enqueue(self, jobs: Iterator[Job]) -> None:
-        """Enqueue all of them: a few directly, many by way of segments."""
+    async def enqueue(self, jobs: Iterator[Job], *, are_blocked: bool = False) -> None:
+        """Enqueue all of them: a few directly, many by way of segments; directly if they wait for others."""
         if self._objects is None:
-            await self._submit(Enqueue(tuple(self._all(jobs))))
+            await self._submit(self._wrap(Enqueue(tuple(self._all(jobs)))))
             return
-        few = self._few(jobs)
+        few = self._few_blocked(jobs) if are_blocked else self._few(jobs)
         if (first_of_many := next(jobs, None)) is not None:
             await self._load(self._objects, chain(few, [first_of_many], jobs))
         elif few:
             stowed = await self._payloads.stow_all(few)
-            await self._payloads.submit(Enqueue(stowed), stowed)
+            await self._payloads.submit(self._wrap(Enqueue(stowed)), stowed)
 
     def _all(self, jobs: Iterator[Job]) -> Iterator[Job]:
         size = 0
@@ -100,6 +115,15 @@ class BulkLoad:
             size += line_bytes(job)
         return few
 
+    def _few_blocked(self, jobs: Iterator[Job]) -> list[Job]:
+        few = list(islice(jobs, _BLOCKED_MAX + 1))
+        if len(few) > _BLOCKED_MAX:
+            raise ConfigurationError(
+                f"no more than {_BLOCKED_MAX} jobs at once can wait for others; enqueue one job that"
+                " enqueues them when its turn comes. Nothing was enqueued."
+            )
+        return few
+
     async def _load(self, objects: SideObjects, jobs: Iterable[Job]) -> None:
         version: int = await self._submit(Refresh())
         segments: list[Segment] = []
@@ -111,7 +135,7 @@ class BulkLoad:
             await _discard(objects, segments)
             raise
         try:
-            await self._submit(EnqueueSegments(tuple(segments)))
+            await self._submit(self._wrap(EnqueueSegments(tuple(segments))))
         except BucketQError as error:
             # Of any other error it is not certain that nothing was enqueued.
             if not isinstance(error, OutcomeUnknownError):

@@ -10,7 +10,8 @@
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed, and which unique keys are kept though their jobs are finished.
+which bulk loads have landed, which unique keys are kept though their jobs are finished, and
+what is left of `batches`.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
+from bucketq.batches import Batches, JobBatch
 from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
@@ -75,12 +77,21 @@ def _key(stored: Any) -> Key:
     return key
 
 
+class _StoredBatch(JobBatch, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    then: StoredJob | None = None
+
+    def batch(self) -> JobBatch:
+        then = self.then and self.then.job()
+        return JobBatch(total=self.total, left=self.left, failed=self.failed, then=then)
+
+
 class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leader: Leader | None = None
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
     loads: dict[str, LoadMark] = {}
     kept_keys: dict[str, KeptKey] = {}
+    batches: dict[str, _StoredBatch] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -124,6 +135,7 @@ class StateEncoder:
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
         self._kept_keys = -1, b""
+        self._batches: dict[str, tuple[JobBatch, bytes]] = {}
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -178,6 +190,15 @@ class StateEncoder:
             if self._kept_keys[0] != state.kept_keys.changes:
                 self._kept_keys = state.kept_keys.changes, _encode(state.kept_keys.kept)
             pieces += (b',"kept_keys":', self._kept_keys[1])
+        if state.batches or self._batches:
+            known = self._batches
+            self._batches = {
+                name: known[name] if name in known and known[name][0] is batch else (batch, _batch(batch))
+                for name, batch in state.batches
+            }
+        if self._batches:
+            lines = (_encode(name) + b":" + line for name, (_, line) in self._batches.items())
+            pieces.append(b',"batches":{\n' + b",\n".join(lines) + b"\n}")
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -233,6 +254,12 @@ class StateEncoder:
                 del self._blocks[number]
                 self._joined.pop(number, None)
         state.touched.clear()
+
+
+def _batch(batch: JobBatch) -> bytes:
+    if batch.then is None:
+        return _encode(batch)
+    return _encode(replace(batch, then=None))[:-1] + b',"then":' + encode_job(batch.then) + b"}"
 
 
 def encode(state: QueueState) -> bytes:
@@ -291,6 +318,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
         kept_keys=KeptKeys(document.kept_keys),
+        batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

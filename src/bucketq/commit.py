@@ -123,7 +123,7 @@ class Committer:
         try:
             answers = await self._settle(batch, riders)
         except Exception as error:
-            self._riders = riders | self._riders
+            self._keep_riders(riders)
             # Whatever the cache holds of this batch must not outlive its failure.
             self.state = None
             answers = [(pending, error) for pending in batch]
@@ -153,8 +153,12 @@ class Committer:
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
         if age_s is None or age_s >= self._settings.stale_after_s / 3:
             return 0.0
-        self._riders[job.id] = beat
+        self._riders[job.id] = beat.after(self._riders.get(job.id))
         return self._settings.stale_after_s / 3 - age_s
+
+    def _keep_riders(self, riders: Mapping[str, Heartbeat]) -> None:
+        newer = {job_id: beat.after(riders.get(job_id)) for job_id, beat in self._riders.items()}
+        self._riders = {**riders, **newer}
 
     def take_riders(self) -> list[Heartbeat]:
         """The heartbeats that still wait for a write, to be written now."""
@@ -173,7 +177,7 @@ class Committer:
                 if await self._write(patience):
                     return answers
             elif is_current or not _any_is_answered(answers) or not await self._look(patience):
-                self._riders = riders | self._riders
+                self._keep_riders(riders)
                 return answers
             # What was read since the batch was submitted is current enough to answer it.
             is_current = True

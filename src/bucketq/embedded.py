@@ -20,6 +20,7 @@ from bucketq.group import GroupCommit
 from bucketq.job import Claim, Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
+from bucketq.progress import check_progress
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
@@ -180,8 +181,11 @@ class BrokerQueue(EmbeddedQueue):
         if group is not None:
             await group.close()
 
-    async def heartbeat(self, job: Job | Claim | str) -> None:
-        beat = Heartbeat(Claim.of(job), self._clock.now())
+    async def heartbeat(
+        self, job: Job | Claim | str, progress: float | None = None, note: str | None = None
+    ) -> None:
+        check_progress(progress, note)
+        beat = Heartbeat(Claim.of(job), self._clock.now(), progress, note)
         if not self._opened().ride(beat):
             await self._submit(beat)
 
@@ -190,6 +194,9 @@ class BrokerQueue(EmbeddedQueue):
 
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         await self._opened().wait_ready(entrypoint, timeout_s)
+
+    async def _wait_finished(self, job_id: str, timeout_s: float) -> None:
+        await self._opened().wait_finished(job_id, timeout_s)
 
     def _opened(self) -> GroupCommit:
         if self._group is None:

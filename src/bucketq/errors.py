@@ -2,9 +2,12 @@
 
     BucketQError
     ├── JobNotFoundError          no such job (any more)
-    │   └── ClaimLostError        the job is there, but this claim on it is not
-    │       └── JobCancelledError     somebody cancelled the job: its worker is to stop
+    │   ├── ClaimLostError        the job is there, but this claim on it is not
+    │   │   └── JobCancelledError     somebody cancelled the job: its worker is to stop
+    │   └── ParentsUnknownError   jobs to wait for are not in the queue; were they ever?
     ├── KeyTakenError             another job has this unique key
+    ├── JobFailedError            the job whose result was asked for did not succeed
+    │   └── JobNotDoneError       it was cancelled, or expired
     ├── CASConflictError          another writer was faster, on every try
     ├── StorageError              the storage failed; `.cause` says how
     │   ├── UnusableStorageError  it cannot work like this; never retried
@@ -74,6 +77,36 @@ class KeyTakenError(BucketQError):
 
     def __str__(self) -> str:
         return str(self.args[1])
+
+
+class ParentsUnknownError(JobNotFoundError):
+    """Jobs that a new one is to wait for are not in the queue. Tell in `finished` how they ended.
+
+    A Queue does that by itself, and its callers see JobNotFoundError if they never existed.
+    """
+
+    def __init__(self, job_ids: "tuple[str, ...]") -> None:
+        super().__init__(job_ids[0] if job_ids else "", f"not in the queue: {', '.join(job_ids)}")
+        self.job_ids = job_ids
+
+    def __reduce__(self) -> "tuple[type, tuple[tuple[str, ...]]]":
+        return type(self), (self.job_ids,)
+
+
+class JobFailedError(BucketQError):
+    """The job is dead, so there is no result; `error` is that of its last attempt."""
+
+    def __init__(self, job_id: str, error: str = "") -> None:
+        super().__init__(job_id, error)
+        self.job_id = job_id
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} did not succeed: {self.error}"
+
+
+class JobNotDoneError(JobFailedError):
+    """The job ended without being done: it was cancelled, or expired; `error` is the reason."""
 
 
 class CASConflictError(BucketQError):

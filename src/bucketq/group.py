@@ -17,6 +17,7 @@ from bucketq.chores import DropArchived
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
+from bucketq.job import JobStatus
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.segment import Needed
 from bucketq.settings import Settings
@@ -45,6 +46,9 @@ class GroupCommit:
         self._last_commit_s = float("-inf")
         self._waiters: dict[asyncio.Future[None], str | None] = {}
         self._poller: asyncio.Task[None] | None = None
+        # Those who wait for a job's end, and the version at which they were told last.
+        self._watchers: dict[asyncio.Future[None], str] = {}
+        self._watched_version = 0
         self._departure: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="bucketq group commit")
@@ -99,13 +103,25 @@ class GroupCommit:
                 self._poller.cancel()
                 self._poller = None
 
+    async def wait_finished(self, job_id: str, timeout_s: float) -> None:
+        """Return once a job may be finished, or when the time is up."""
+        watcher: asyncio.Future[None] = self._loop.create_future()
+        self._watchers[watcher] = job_id
+        try:
+            async with asyncio.timeout(timeout_s):
+                await watcher
+        except TimeoutError:
+            pass
+        finally:
+            self._watchers.pop(watcher, None)
+
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
         try:
             await self._upkeep.close()
         finally:
             self._closing = True
-            for waiter in self._waiters:
+            for waiter in (*self._waiters, *self._watchers):
                 _wake(waiter)
             if self._committer.archived:
                 self._gathered.append(Pending(DropArchived(tuple(self._committer.archived)), None))
@@ -156,6 +172,8 @@ class GroupCommit:
                 self._see_to(await self._committer.commit(batch))
                 if self._waiters and self._committer.state is not None:
                     self._wake_waiters(self._committer.state)
+                if self._watchers and self._committer.state is not None:
+                    self._wake_watchers(self._committer.state)
         finally:
             self._closing = True
             self._upkeep.abandon()
@@ -200,6 +218,15 @@ class GroupCommit:
             if left > 0 and not waiter.done():
                 waiter.set_result(None)
                 spare[entrypoint] = left - 1
+
+    def _wake_watchers(self, state: QueueState) -> None:
+        # Only by news: they look again when they are woken, and would wake each other for ever.
+        if state.version != self._watched_version:
+            self._watched_version = state.version
+            for watcher, job_id in self._watchers.items():
+                job = state.find(job_id)
+                if job is None or job.status is JobStatus.DEAD:
+                    _wake(watcher)
 
     async def _poll(self) -> None:
         # One look for all who wait: another process may have enqueued, a worker died, a job's time come.

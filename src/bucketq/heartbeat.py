@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from bucketq.errors import ConfigurationError, JobNotFoundError
 from bucketq.job import Claim, Job
+from bucketq.progress import check_progress
 
 log = logging.getLogger("bucketq")
 
@@ -16,8 +17,9 @@ log = logging.getLogger("bucketq")
 class HasHeartbeat(Protocol):
     """Anything with a `heartbeat`, such as every queue."""
 
-    async def heartbeat(self, job: Any) -> None:
-        """Say that the job's worker lives."""
+    @property
+    def heartbeat(self) -> Callable[..., Awaitable[None]]:
+        """Say that the job's worker lives, and, if it wants to, its `progress` and a `note`."""
         ...
 
 
@@ -33,6 +35,12 @@ class HeartbeatManager:
     `on_lost` to be called with that error instead. A storage that cannot be reached is
     no lost claim: the next beat tries again. Acknowledge after the block, not inside it: a
     finished job has no claim left to keep alive.
+
+    How far the work is goes along with the next heartbeat:
+
+        async with HeartbeatManager(q, job) as beat:
+            for page in range(10):
+                beat.report(page / 10, f"page {page} of 10")
     """
 
     def __init__(
@@ -53,6 +61,13 @@ class HeartbeatManager:
         self._worker: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._beating: asyncio.Task[None] | None = None
+        self._said: dict[str, Any] = {}
+
+    def report(self, progress: float | None = None, note: str | None = None) -> None:
+        """Say with the next heartbeat how far the work is, from 0 to 1, and more as a text."""
+        check_progress(progress, note)
+        said = {"progress": progress, "note": note}
+        self._said |= {name: value for name, value in said.items() if value is not None}
 
     async def __aenter__(self) -> Self:
         self._worker = asyncio.current_task()
@@ -81,7 +96,7 @@ class HeartbeatManager:
         while self._lost is None:
             await asyncio.sleep(self._interval_s)
             try:
-                await self._queue.heartbeat(self._job)
+                await self._queue.heartbeat(self._job, **self._said)
             except JobNotFoundError as lost:
                 self._report(lost)
             except Exception as error:

@@ -5,7 +5,7 @@ again to a fresher state is a true replay. Calling one with a state runs a short
 of that state's transitions.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.archived_job import FinishedStatus, line_of
 from bucketq.backlog import SegmentNeededError
+from bucketq.batches import BatchCounts
 from bucketq.chores import Collect, DropArchived, Expire, ForgetExpired, Merge, ReadLedger, Seal, Spill
 from bucketq.election import Leader, Result
+from bucketq.ending import Ending
 from bucketq.errors import (
     BucketQError,
     JobNotFoundError,
@@ -61,9 +64,12 @@ class Enqueue(msgspec.Struct, frozen=True, gc=False):
 
     jobs: tuple[Job, ...]
     if_exists: IfExists = "return"
+    # Of jobs that these wait for, and that are in the queue no more: whether they succeeded.
+    finished: tuple[tuple[str, bool], ...] = ()
 
     def __call__(self, state: QueueState) -> list[Job]:
-        return [state.enqueue(job, self.if_exists) for job in self.jobs]
+        finished = dict(self.finished)
+        return [state.enqueue(job, self.if_exists, finished) for job in self.jobs]
 
 
 class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
@@ -73,6 +79,40 @@ class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> None:
         state.enqueue_segments(self.segments)
+
+
+class EnqueueBatch(msgspec.Struct, frozen=True, gc=False):
+    """Add jobs of a batch, and the job that follows when all of them are finished. Its id is the batch's."""
+
+    then: Job
+    part: Enqueue | EnqueueSegments
+    now: datetime
+
+    def __call__(self, state: QueueState) -> None:
+        part = self.part
+        total = len(part.jobs) if isinstance(part, Enqueue) else sum(one.count for one in part.segments)
+        state.begin_batch(self.then, total)
+        part(state)
+        state.follow_up(self.then.id, self.now)
+
+
+class FindBatch(msgspec.Struct, frozen=True, gc=False):
+    """Tell how far a batch has got, or None if there is none."""
+
+    batch_id: str
+
+    def __call__(self, state: QueueState) -> BatchCounts | None:
+        batch = state.batches.get(self.batch_id)
+        return batch.counts if batch is not None else None
+
+
+class LookUp(msgspec.Struct, frozen=True, gc=False):
+    """Tell how a job stands, or how it ended; None if it is archived, or never was."""
+
+    job_id: str
+
+    def __call__(self, state: QueueState) -> Job | Ending | None:
+        return state.look_up(self.job_id)
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
@@ -174,9 +214,19 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
 
     claim: Claim
     now: datetime
+    progress: float | None = None
+    note: str | None = None
 
     def __call__(self, state: QueueState) -> None:
-        state.heartbeat(self.claim, self.now)
+        state.heartbeat(self.claim, self.now, self.progress, self.note)
+
+    def after(self, earlier: "Heartbeat | None") -> "Heartbeat":
+        """This one, with what an earlier one said and this one does not."""
+        if earlier is None or earlier.claim != self.claim:
+            return self
+        progress = earlier.progress if self.progress is None else self.progress
+        note = earlier.note if self.note is None else self.note
+        return Heartbeat(self.claim, self.now, progress, note)
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
@@ -381,7 +431,7 @@ def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, l
     """The answer of an operation that was applied before, by how things stand now; None if unknown."""
     match operation:
         case Enqueue():
-            return [state.find(job.id) or job for job in operation.jobs]
+            return [state.find(job.id) or _ended(state, job) for job in operation.jobs]
         case Dequeue():
             # There was nothing, or all of it is lost again. Whoever asked has to ask anew.
             return held.get(operation.token)
@@ -390,9 +440,17 @@ def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, l
             return job if job is not None and job.token is None else None
         case AckMany():
             return []
-        case Refresh() | Count() | Find():
+        case Refresh() | Count() | Find() | FindBatch() | LookUp():
             return operation(state)
     return None
+
+
+def _ended(state: QueueState, job: Job) -> Job:
+    """A new job that is gone already: it may have waited for one that did not succeed."""
+    line = line_of(state.ledger.lines(), job.id) if job.after else None
+    if line is None or Ending.of_line(line).status is not FinishedStatus.CANCELLED:
+        return job
+    return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=Ending.of_line(line).error)
 
 
 Operation = (
@@ -401,6 +459,9 @@ Operation = (
     | Find
     | Enqueue
     | EnqueueSegments
+    | EnqueueBatch
+    | FindBatch
+    | LookUp
     | Load
     | Dequeue
     | Ack
@@ -441,9 +502,24 @@ def enqueued_by(operation: Operation) -> list[Job]:
     match operation:
         case Enqueue():
             return list(operation.jobs)
+        case EnqueueBatch():
+            return enqueued_by(operation.part)
         case Transact():
             return [job for part in operation.operations for job in enqueued_by(part)]
     return []
+
+
+def knowing(operation: Operation, finished: Mapping[str, bool]) -> Operation:
+    """The operation, if it adds jobs that wait for others, with how those ended."""
+    match operation:
+        case Enqueue():
+            return replace(operation, finished=tuple({**dict(operation.finished), **finished}.items()))
+        case EnqueueBatch(part=Enqueue() as part):
+            known = replace(part, finished=tuple({**dict(part.finished), **finished}.items()))
+            return replace(operation, part=known)
+        case Transact():
+            return Transact(tuple(knowing(part, finished) for part in operation.operations))
+    return operation
 
 
 def bytes_of(operation: Operation) -> int:
@@ -451,6 +527,8 @@ def bytes_of(operation: Operation) -> int:
     match operation:
         case Enqueue():
             return sum(len(job.payload) for job in operation.jobs)
+        case EnqueueBatch():
+            return len(operation.then.payload) + bytes_of(operation.part)
         case Ack():
             return len(operation.result)
         case Nack() | Bury():

@@ -11,7 +11,9 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
+from bucketq.archive import Archive
 from bucketq.archive_upkeep import tidy
+from bucketq.batches import BatchCounts
 from bucketq.bulk import BulkLoad, NewJobs
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
@@ -19,18 +21,21 @@ from bucketq.collect import collect
 from bucketq.commit import IfAbandoned
 from bucketq.dead_letters import DeadLetter, dead_letters
 from bucketq.duration import Duration, seconds_of
+from bucketq.ending import Ending
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
     CorruptStateError,
     JobNotFoundError,
     ObjectNotFoundError,
+    ParentsUnknownError,
     PayloadError,
     QueueClosedError,
 )
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
 from bucketq.mint import Mint
+from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions, is_text, new_job
 from bucketq.operation import (
     Ack,
@@ -39,16 +44,23 @@ from bucketq.operation import (
     Count,
     Dequeue,
     Enqueue,
+    EnqueueBatch,
+    EnqueueSegments,
     Find,
+    FindBatch,
     Heartbeat,
+    LookUp,
     Nack,
     Operation,
     Release,
     RequeueSilent,
     Transact,
     enqueued_by,
+    knowing,
 )
 from bucketq.payload import LargePayloads, payload_bytes
+from bucketq.progress import check_progress
+from bucketq.results import result_of
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
@@ -151,13 +163,104 @@ class Queue(ABC):
             raise ConfigurationError("enqueue_many takes an iterable of payloads; for one there is enqueue")
         if not isinstance(payloads, Iterable):
             raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
-        model = self._new_job(entrypoint, b"", priority, options)
+        return await self._enqueue_all(self._new_job(entrypoint, b"", priority, options), payloads)
+
+    async def _enqueue_all(
+        self, model: Job, payloads: Iterable[Any], then: Job | None = None
+    ) -> Sequence[str]:
+        def of_batch(part: Enqueue | EnqueueSegments) -> Operation:
+            return part if then is None else EnqueueBatch(then, part, self._clock.now())
+
         if model.key is not None:
             raise ConfigurationError("a key is that of one job: enqueue jobs with keys one by one")
-        contents = (self._content(entrypoint, payload) for payload in payloads)
+        contents = (self._content(model.entrypoint, payload) for payload in payloads)
         jobs = NewJobs(model, contents, self._clock, self._mint)
-        await BulkLoad(self._objects, self._payloads, self.settings, self._submit).enqueue(jobs)
+        load = BulkLoad(self._objects, self._payloads, self.settings, self._submit, of_batch)
+        await load.enqueue(jobs, are_blocked=bool(model.after))
+        if then is not None and not jobs.ids and self._objects is not None:
+            await self._submit(of_batch(Enqueue(())))
         return list(jobs.ids) if len(jobs.ids) <= self.settings.hot_jobs_max else jobs.ids
+
+    async def enqueue_batch(
+        self,
+        entrypoint: str,
+        payloads: Iterable[Any],
+        priority: int = 0,
+        *,
+        then: Then | tuple[str, Any],
+        **options: Unpack[JobOptions],
+    ) -> NewBatch:
+        """Add any number of jobs, and one more that runs when all of them are finished.
+
+            batch = await q.enqueue_batch("resize", images, then=("publish", {"album": 7}))
+
+        All of it is one commit. The job that follows is enqueued by the commit in which the last
+        one is finished, be it done, dead or cancelled; its `batch` is the batch's id, and `batch`
+        tells it how many have failed. `result(batch.id)` waits for it.
+        """
+        if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+            raise ConfigurationError(f"enqueue_batch takes an iterable of payloads, not {payloads!r}")
+        following = Then.of(then)
+        model = self._new_job(entrypoint, b"", priority, options)
+        job = self._new_job(following.entrypoint, following.payload, following.priority, following.options)
+        if job.key is not None or job.after:
+            raise ConfigurationError("the job that follows a batch has no key, and waits for the batch alone")
+        job = await self._payloads.stow(replace(job, batch=job.id))
+        ids = await self._enqueue_all(replace(model, batch=job.id), payloads, job)
+        return NewBatch(job.id, ids)
+
+    async def batch(self, batch_id: str) -> BatchCounts | None:
+        """How far a batch has got, or None when the job that followed it is finished too.
+
+        total, left, failed = await q.batch(job.batch)
+        """
+        counts: BatchCounts | None = await self._submit(FindBatch(batch_id))
+        return counts
+
+    async def result(self, job: Job | str, timeout: Duration | None = None) -> Any:
+        """Wait until a job is finished, and return its result: what `ack` was given, as JSON has it.
+
+            print(await q.result(job, timeout=60))
+
+        Raises JobFailedError if it is dead, JobNotDoneError (a kind of it) if it was cancelled or
+        has expired, TimeoutError when the time is up, and JobNotFoundError if there never was such
+        a job. Results are kept with the archived job; without an archive there are none.
+        """
+        job_id = Claim.of(job).job_id
+        timeout_s = None if timeout is None else seconds_of(timeout, "timeout")
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                return await result_of(job_id, self._look_up, self._find_archived, self._wait_finished)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"job {job_id} is not finished after {timeout_s:g} s") from error
+
+    async def _look_up(self, job_id: str) -> Job | Ending | None:
+        found: Job | Ending | None = await self._submit(LookUp(job_id))
+        return found
+
+    async def _find_archived(self, job_id: str) -> Ending | None:
+        if not isinstance(self.storage, Bucket):
+            return None
+        found = await Archive(self.storage, clock=self._clock).find(job_id)
+        return None if found is None else Ending.of(found)
+
+    async def _wait_finished(self, job_id: str, timeout_s: float) -> None:
+        """Return once the job may be finished, or when the time is up."""
+        await asyncio.sleep(timeout_s)
+
+    async def _knowing(self, operation: Operation, job_ids: Iterable[str]) -> Operation:
+        """The operation, with how the jobs ended that it waits for. Raises JobNotFoundError."""
+        finished = {}
+        for job_id in job_ids:
+            ending = await self._find_archived(job_id)
+            if ending is None:
+                raise JobNotFoundError(
+                    job_id, f"job {job_id}, to wait for, is neither in the queue nor in its archive"
+                )
+            finished[job_id] = ending.succeeded
+        return knowing(operation, finished)
 
     async def dequeue(
         self,
@@ -255,9 +358,18 @@ class Queue(ABC):
         """
         await self._submit(Release(tuple(map(Claim.of, jobs)), self._clock.now()))
 
-    async def heartbeat(self, job: Job | Claim | str) -> None:
-        """The worker is alive and busy with the job. Raises what `ack` raises."""
-        await self._submit(Heartbeat(Claim.of(job), self._clock.now()))
+    async def heartbeat(
+        self, job: Job | Claim | str, progress: float | None = None, note: str | None = None
+    ) -> None:
+        """The worker is alive and busy with the job. Raises what `ack` raises.
+
+        It may say how far it is, from 0 to 1, and more in up to 500 characters; `find` tells
+        others, until the claim ends.
+
+            await q.heartbeat(job, progress=0.4, note="page 4 of 10")
+        """
+        check_progress(progress, note)
+        await self._submit(Heartbeat(Claim.of(job), self._clock.now(), progress, note))
 
     async def cancel(self, job: Job | Claim | str) -> Job:
         """The job is not wanted any more. One that waits is gone at once, and archived as cancelled.
@@ -531,13 +643,18 @@ class Queue(ABC):
             return operation
         if isinstance(operation, Transact):
             return Transact(tuple([await self._stowed(part) for part in operation.operations]))
-        stowed = await self._payloads.stow_all(enqueued_by(operation))
-        return replace(operation, jobs=stowed) if isinstance(operation, Enqueue) else operation
+        if isinstance(operation, EnqueueBatch):
+            return replace(operation, part=await self._stowed(operation.part))
+        if isinstance(operation, Enqueue):
+            return replace(operation, jobs=await self._payloads.stow_all(operation.jobs))
+        return operation
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:
         answer = self._send(operation, if_abandoned)
         try:
             return await answer
+        except ParentsUnknownError as error:
+            return await self._submit(await self._knowing(operation, error.job_ids), if_abandoned)
         except asyncio.CancelledError:
             # The answer may have come in the same instant in which its caller was cancelled.
             came = answer.done() and not answer.cancelled() and answer.exception() is None

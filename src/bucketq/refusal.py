@@ -6,7 +6,14 @@ The error's own name travels, so a client raises what an embedded queue would ha
 import msgspec
 
 import bucketq.errors
-from bucketq.errors import BucketQError, ClaimLostError, JobNotFoundError, KeyTakenError
+from bucketq.errors import (
+    BucketQError,
+    ClaimLostError,
+    JobFailedError,
+    JobNotFoundError,
+    KeyTakenError,
+    ParentsUnknownError,
+)
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
@@ -26,6 +33,10 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
         name = type(error).__name__ if isinstance(error, BucketQError) else BucketQError.__name__
         if isinstance(error, ClaimLostError):
             return cls(name, error.reason, error.job_id)
+        if isinstance(error, ParentsUnknownError):
+            return cls(name, msgspec.json.encode(error.job_ids).decode(), error.job_id)
+        if isinstance(error, JobFailedError):
+            return cls(name, error.error, error.job_id)
         job_id = error.job_id if isinstance(error, JobNotFoundError | KeyTakenError) else ""
         return cls(name, str(error), job_id)
 
@@ -38,7 +49,9 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
         kind = getattr(bucketq.errors, self.error, BucketQError)
         if not (isinstance(kind, type) and issubclass(kind, BucketQError)):
             kind = BucketQError
-        if issubclass(kind, ClaimLostError | KeyTakenError):
+        if kind is ParentsUnknownError:
+            return ParentsUnknownError(tuple(msgspec.json.decode(self.message, type=list[str])))
+        if issubclass(kind, ClaimLostError | KeyTakenError | JobFailedError):
             return kind(self.job_id, self.message)
         if issubclass(kind, JobNotFoundError):
             return JobNotFoundError(self.job_id, self.message)

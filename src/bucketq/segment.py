@@ -290,6 +290,11 @@ class SegmentLines:
             return replace(segment, count=segment.count - 1, first=key_of(next(jobs)))
         return replace(segment, count=segment.count - 1, holes=(*segment.holes, gone.sequence))
 
+    def mentions(self, job_id: str) -> bool:
+        """False if the job was certainly never in it."""
+        needle = msgspec.json.encode(job_id)
+        return any(needle in line for line in self._lines)
+
     def _job(self, number: int, base: int) -> Job:
         job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
         return replace(job, sequence=job.sequence + base) if base else job

@@ -8,6 +8,7 @@ from bucketq.key_shelf import KeyShelf
 from bucketq.segment import Key, Needed, Segment, SegmentKeys, SegmentLines, lost
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
+_ABSENT_MAX = 10_000
 
 
 class Shelf:
@@ -23,6 +24,8 @@ class Shelf:
         self._held: dict[str, SegmentLines] = {}
         self._gone: set[str] = set()
         self.keys = KeyShelf()
+        # Which ids were looked for in vain, by segment: those never come into it.
+        self._absent: dict[str, set[str]] = {}
 
     def __contains__(self, segment: Needed) -> bool:
         return segment in self.keys if isinstance(segment, SegmentKeys) else segment.name in self._held
@@ -57,6 +60,8 @@ class Shelf:
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
+        for name in self._absent.keys() - kept:
+            del self._absent[name]
 
     def miss(self, segment: Needed) -> None:
         """The storage has no such object; whoever asks next is told so, once.
@@ -81,7 +86,13 @@ class Shelf:
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""
-        return self._lines(segment).find(segment, job_id)
+        absent = self._absent.setdefault(segment.name, set())
+        if job_id in absent:
+            return None
+        lines = self._lines(segment)
+        if not lines.mentions(job_id) and len(absent) < _ABSENT_MAX:
+            absent.add(job_id)
+        return lines.find(segment, job_id)
 
     def find_key(self, segment: Segment, key: str) -> Job | None:
         """The job with this unique key, if it is still in the segment."""

@@ -10,6 +10,8 @@
                                   │ none left
                                   └───────────▶ DEAD
 
+A job that waits for others is BLOCKED first (see `dependents`).
+
 One method a transition. No I/O, clock or chance in here: ids and times are arguments.
 Every transition costs O(log n); `apply` makes an operation of several transitions
 all-or-nothing, by an undo log of the jobs it touched.
@@ -19,15 +21,19 @@ turn, from the shelf, where somebody has put the segment's content. A transition
 a segment which is not on the shelf raises SegmentNeededError and is to be tried again later.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads
+from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads, line_of
 from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
+from bucketq.batches import Batches
+from bucketq.dependents import is_cancelled_by, placed, reason_for, without
 from bucketq.election import Election, Leader, Result
+from bucketq.ending import Ending
 from bucketq.errors import (
     ClaimLostError,
     ConfigurationError,
@@ -68,6 +74,7 @@ _HISTORY_ERROR_MAX = 500
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
 _SEGMENT_LINE_BYTES = 300
+_ID_BYTES = 40
 # How many segments are read together when one is needed.
 _SEGMENTS_AT_ONCE = 8
 # A segment that so many jobs have left one by one is given up: each costs in every commit.
@@ -118,6 +125,7 @@ class QueueState:
         sessions: Sessions | None = None,
         loads: Loads | None = None,
         kept_keys: KeptKeys | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -135,6 +143,7 @@ class QueueState:
         self.sessions = sessions or Sessions()
         self.loads = loads or Loads()
         self.kept_keys = kept_keys or KeptKeys()
+        self.batches = batches or Batches()
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.
@@ -143,6 +152,8 @@ class QueueState:
         self.changes = 0
         self._table = JobTable(jobs)
         self.dropped: list[str] = []
+        # Finished jobs of which others still have to be told.
+        self._news: deque[tuple[Job, bool]] = deque()
 
     # Looking
 
@@ -170,6 +181,15 @@ class QueueState:
     def find(self, job_id: str) -> Job | None:
         """The job with this id in queue.json itself, or None; it may still be in the backlog."""
         return self._table.get(job_id)
+
+    def look_up(self, job_id: str) -> Job | Ending | None:
+        """A job as it stands, wherever that is, or how it ended; None if it is archived, or never was."""
+        if job := self._table.get(job_id) or self.batches.follower(job_id):
+            return job
+        if line := line_of(self.ledger.lines(), job_id):
+            return Ending.of_line(line)
+        found = (self.shelf.find(segment, job_id) for segment in self.backlog.may_hold(job_id))
+        return next((job for job in found if job is not None), None)
 
     @property
     def touched(self) -> dict[str, int]:
@@ -239,15 +259,48 @@ class QueueState:
 
     # Transitions
 
-    def enqueue(self, job: Job, if_exists: IfExists = "return") -> Job:
-        """Put a new job at the end of its priority's line; or tell which one has its unique key."""
+    def enqueue(
+        self, job: Job, if_exists: IfExists = "return", finished: Mapping[str, bool] | None = None
+    ) -> Job:
+        """Put a new job at the end of its priority's line, or aside while it waits for others.
+
+        Where another job has its unique key, that one may be told instead. `finished` tells whether
+        those to wait for succeeded that are in the queue no more. Raises ParentsUnknownError for
+        others of that kind.
+        """
         if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
         if job.key is not None and (other := self._make_way(job, job.key, if_exists)) is not None:
             return other
         if job.payload_object is not None:
             self._refuse_collected(job.payload_object)
-        return self._add(job)
+        self._make_room(line_bytes(job))
+        if not job.after:
+            return self._add(job)
+        job, reason = placed(job, lambda parent_id: self._has_succeeded(parent_id, finished or {}))
+        self._make_room(_ID_BYTES * len(job.after))
+        job = self._add(job)
+        if reason is not None:
+            self._cancel(job, reason, job.created_at)
+            return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=reason)
+        return job
+
+    def begin_batch(self, then: Job, total: int) -> None:
+        """So many jobs of a batch will be enqueued; when all are finished, another one follows."""
+        if self._table.get(then.id) or self.batches.get(then.id):
+            raise ConfigurationError(f"job {then.id} is in the queue already")
+        if then.payload_object is not None:
+            self._refuse_collected(then.payload_object)
+        self._make_room(line_bytes(then))
+        self.batches = self.batches.begun(then.id, total, then)
+        self.changes += 1
+
+    def follow_up(self, batch_id: str, now: datetime) -> None:
+        """Enqueue the job that follows a batch, if nothing is left of that."""
+        batch = self.batches.get(batch_id)
+        if batch is not None and batch.then is not None and not batch.left:
+            self.batches = self.batches.followed(batch_id)
+            self._add(without(batch.then, (), now))
 
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
@@ -346,14 +399,20 @@ class QueueState:
         attempt = _attempt(job, now, Outcome.FAILED, error, trace)
         return self._end_attempt(job, attempt, error, JobStatus.DEAD)
 
-    def heartbeat(self, claim: Claim, now: datetime) -> None:
+    def heartbeat(
+        self, claim: Claim, now: datetime, progress: float | None = None, note: str | None = None
+    ) -> None:
         """The worker lives. The stamp always grows, so that a change shows on any clock."""
         job = self._held(claim)
         if job.is_cancelled:
             raise JobCancelledError(job.id)
         previous = job.heartbeat_at
         later = now if previous is None or now > previous else previous + _TICK
-        self._put(replace(job, heartbeat_at=later))
+        beaten = replace(job, heartbeat_at=later)
+        if progress is not None or note is not None:
+            progress = job.progress if progress is None else progress
+            beaten = replace(beaten, progress=progress, note=job.note if note is None else note)
+        self._put(beaten)
 
     def requeue_stale(self, claim: Claim, now: datetime) -> Job:
         """The worker fell silent. The job may be to blame, so it is not given out without end."""
@@ -377,9 +436,9 @@ class QueueState:
     def cancel(self, job_id: str, now: datetime, where: str = "") -> Job | list[Segment]:
         """The job is not wanted any more: gone if it waits; if it runs, its worker will hear of it.
 
-        `where` and the answer are those of `look_up`.
+        `where` and the answer are those of `locate`.
         """
-        found = self.look_up(job_id, where, is_dead=False)
+        found = self.locate(job_id, where, is_dead=False)
         if isinstance(found, list):
             return found
         cancelled = replace(found.job, is_cancelled=True)
@@ -392,8 +451,8 @@ class QueueState:
         return cancelled
 
     def redrive(self, job_id: str, new_id: str, now: datetime, where: str = "") -> Job | list[Segment]:
-        """Do a dead job again, as a new one. `where` and the answer are those of `look_up`."""
-        found = self.look_up(job_id, where, is_dead=True)
+        """Do a dead job again, as a new one. `where` and the answer are those of `locate`."""
+        found = self.locate(job_id, where, is_dead=True)
         if isinstance(found, list):
             return found
         if self._table.get(new_id):
@@ -403,11 +462,12 @@ class QueueState:
             self._make_way(new, new.key, "raise")
         # Its payload was the dead one's, and so was never without a reference.
         self._take_out(found)
+        self._make_room(line_bytes(new))
         return self._add(new)
 
     def discard(self, job_id: str, where: str = "") -> list[Segment]:
-        """Forget a dead job. `where` and the answer are those of `look_up`, or nothing."""
-        found = self.look_up(job_id, where, is_dead=True)
+        """Forget a dead job. `where` and the answer are those of `locate`, or nothing."""
+        found = self.locate(job_id, where, is_dead=True)
         if isinstance(found, list):
             return found
         self._take_out(found)
@@ -416,7 +476,7 @@ class QueueState:
             self.dropped.append(payload)
         return []
 
-    def look_up(self, job_id: str, where: str, *, is_dead: bool) -> Holder | list[Segment]:
+    def locate(self, job_id: str, where: str, *, is_dead: bool) -> Holder | list[Segment]:
         """The job in queue.json, or in the segment named `where`; or the segments in which it could be.
 
         Raises JobNotFoundError if there are none, or it is dead and should not be, or should be and
@@ -481,6 +541,8 @@ class QueueState:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""
         payloads = {job.payload_object for job in self._table if job.payload_object is not None}
         payloads |= {payload for payload, _ in kept_payloads(self.ledger.lines())}
+        followers = [batch.then for _, batch in self.batches if batch.then is not None]
+        payloads |= {job.payload_object for job in followers if job.payload_object is not None}
         return payloads | {name for segment in self.backlog for name in segment.objects}
 
     def collect(self, version: int) -> None:
@@ -576,6 +638,7 @@ class QueueState:
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished, kept_keys = len(self.ledger.finished), self.kept_keys.save_point()
+        batches = self.batches
         totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
@@ -583,6 +646,7 @@ class QueueState:
             self._table.roll_back(save_point)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog, self.loads = backlog, loads
+            self.batches = batches
             self.ledger.cut(finished)
             self.kept_keys.roll_back(kept_keys)
             del self.dropped[dropped:]
@@ -606,14 +670,6 @@ class QueueState:
             raise ClaimLostError(job.id, f"it is {job.status.value}, not in progress")
         if claim.token is not None and claim.token != job.token:
             raise ClaimLostError(job.id, "another worker holds it now")
-        return job
-
-    def _add(self, job: Job) -> Job:
-        self._make_room(line_bytes(job))
-        self.sequence += 1
-        job = replace(job, sequence=self.sequence)
-        self._put(job)
-        self.enqueued_total += 1
         return job
 
     def _make_way(self, job: Job, key: str, if_exists: IfExists) -> Job | None:
@@ -689,6 +745,48 @@ class QueueState:
             )
             self.ledger.add(finished_at, line)
             self.size += len(line)
+        if job.batch is not None or job.id in self._table.dependents:
+            self._tell(job, status is _COMPLETED, now)
+
+    def _cancel(self, job: Job, reason: str, now: datetime) -> None:
+        """End a job that nobody holds: it is not to be done."""
+        self._remove(job)
+        self._give_up(job, FinishedStatus.CANCELLED, now, reason)
+
+    def _tell(self, job: Job, succeeded: bool, now: datetime) -> None:
+        """Count a finished job out of its batch, and let those know that wait for it."""
+        self._news.append((job, succeeded))
+        if len(self._news) > 1:
+            return  # the first one's teller comes to it: a long chain needs no deep stack
+        try:
+            while self._news:
+                job, succeeded = self._news[0]
+                if job.batch is not None:
+                    self.batches = self.batches.counted(job, succeeded=succeeded)
+                    self.follow_up(job.batch, now)
+                for child_id in self._table.dependents.of(job.id):
+                    child = self._table.get(child_id)
+                    assert child is not None
+                    if is_cancelled_by(child, succeeded=succeeded):
+                        self._cancel(child, reason_for(job.id), now)
+                    else:
+                        self._put(without(child, (job.id,), now))
+                self._news.popleft()
+        finally:
+            self._news.clear()
+
+    def _has_succeeded(self, job_id: str, finished: Mapping[str, bool]) -> bool | None:
+        if job_id in finished:
+            return finished[job_id]
+        found = self.look_up(job_id)
+        if isinstance(found, Ending):
+            return found.succeeded
+        if found is not None:
+            return False if found.status is JobStatus.DEAD else None
+        if self.archives:
+            raise JobNotFoundError(job_id)
+        # Nobody can tell any more.
+        return True
 
     @property
     def _keeps_payloads(self) -> bool:
@@ -713,6 +811,13 @@ class QueueState:
                 f" {self._table.count(JobStatus.DEAD)} dead ones."
                 " New work is refused until some is finished."
             )
+
+    def _add(self, job: Job) -> Job:
+        self.sequence += 1
+        job = replace(job, sequence=self.sequence)
+        self._put(job)
+        self.enqueued_total += 1
+        return job
 
     def _put(self, job: Job) -> None:
         self._table.put(job)

@@ -21,11 +21,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
+from bucketq.batches import BatchCounts
 from bucketq.duration import Duration
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job
+from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions
 from bucketq.remote.queue import RemoteQueue
 from bucketq.retry import RetryPolicy
@@ -98,6 +100,26 @@ class Queue:
         """Add any number of jobs in one commit; return their ids. The iterable runs in the queue's thread."""
         return self._run(self._opened.enqueue_many(entrypoint, payloads, priority, **options))
 
+    def enqueue_batch(
+        self,
+        entrypoint: str,
+        payloads: Iterable[Any],
+        priority: int = 0,
+        *,
+        then: Then | tuple[str, Any],
+        **options: Unpack[JobOptions],
+    ) -> NewBatch:
+        """Add any number of jobs, and one more that runs when all of them are finished."""
+        return self._run(self._opened.enqueue_batch(entrypoint, payloads, priority, then=then, **options))
+
+    def batch(self, batch_id: str) -> BatchCounts | None:
+        """How far a batch has got, or None when the job that followed it is finished too."""
+        return self._run(self._opened.batch(batch_id))
+
+    def result(self, job: Job | str, timeout: Duration | None = None) -> Any:
+        """Wait until a job is finished, and return its result."""
+        return self._run(self._opened.result(job, timeout))
+
     def dequeue(
         self,
         entrypoint: str | None = None,
@@ -132,9 +154,11 @@ class Queue:
         """The worker leaves, and gives its jobs back."""
         self._run(self._opened.release(*jobs))
 
-    def heartbeat(self, job: Job | Claim | str) -> None:
-        """The worker is alive and busy with the job."""
-        self._run(self._opened.heartbeat(job))
+    def heartbeat(
+        self, job: Job | Claim | str, progress: float | None = None, note: str | None = None
+    ) -> None:
+        """The worker is alive and busy with the job, and so far with it."""
+        self._run(self._opened.heartbeat(job, progress, note))
 
     def cancel(self, job: Job | Claim | str) -> Job:
         """The job is not wanted any more."""

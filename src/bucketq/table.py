@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from bucketq.dependents import Dependents
 from bucketq.due import DueLine
 from bucketq.job import Job, JobStatus
 from bucketq.ready import ReadyLine
@@ -16,6 +17,7 @@ class JobTable:
         self._jobs = {job.id: job for job in jobs}
         self.ready = ReadyLine(self._jobs)
         self.due = DueLine(self._jobs)
+        self.dependents = Dependents()
         self._counts: Counter[JobStatus] = Counter()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
@@ -104,3 +106,5 @@ class JobTable:
         self._counts[job.status] += step
         if job.status is JobStatus.QUEUED:
             self.ready.change_count(job, step)
+        elif job.status is JobStatus.BLOCKED:
+            self.dependents.change(job, step)

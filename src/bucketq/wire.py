@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.archived_job import FinishedStatus
+from bucketq.batches import BatchCounts
+from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, SessionForgottenError
 from bucketq.failure import TRACE_MAX
 from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
@@ -23,9 +26,12 @@ from bucketq.operation import (
     Count,
     Dequeue,
     Enqueue,
+    EnqueueBatch,
     EnqueueSegments,
     Find,
+    FindBatch,
     Heartbeat,
+    LookUp,
     Nack,
     Operation,
     Refresh,
@@ -269,8 +275,7 @@ def operation_message(operation: Operation) -> pb.Operation:
     """An operation for the wire."""
     match operation:
         case Enqueue():
-            jobs = map(_new_job_message, operation.jobs)
-            return pb.Operation(enqueue=pb.EnqueueRequest(jobs=jobs, if_exists=operation.if_exists))
+            return pb.Operation(enqueue=_enqueue_message(operation))
         case Dequeue():
             dequeue = pb.DequeueRequest(
                 entrypoint=operation.entrypoint,
@@ -293,7 +298,10 @@ def operation_message(operation: Operation) -> pb.Operation:
             )
             return pb.Operation(nack=nack)
         case Heartbeat():
-            return pb.Operation(heartbeat=pb.HeartbeatRequest(claim=_claim_message(operation.claim)))
+            beat = pb.HeartbeatRequest(
+                claim=_claim_message(operation.claim), progress=operation.progress, note=operation.note
+            )
+            return pb.Operation(heartbeat=beat)
         case Release():
             claims, left = map(_claim_message, operation.claims), operation.left_at is not None
             return pb.Operation(release=pb.ReleaseRequest(claims=claims, left=left))
@@ -305,8 +313,17 @@ def operation_message(operation: Operation) -> pb.Operation:
             parts = map(operation_message, operation.operations)
             return pb.Operation(transaction=pb.TransactionRequest(operations=parts))
         case EnqueueSegments():
-            segments = map(msgspec.json.encode, operation.segments)
-            return pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=segments))
+            return pb.Operation(enqueue_segments=_enqueue_segments_message(operation))
+        case EnqueueBatch(part=Enqueue() as part):
+            then, jobs = _new_job_message(operation.then), _enqueue_message(part)
+            return pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, jobs=jobs))
+        case EnqueueBatch(part=EnqueueSegments() as part):
+            then, segments = _new_job_message(operation.then), _enqueue_segments_message(part)
+            return pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, segments=segments))
+        case FindBatch():
+            return pb.Operation(find_batch=pb.FindBatchRequest(batch_id=operation.batch_id))
+        case LookUp():
+            return pb.Operation(look_up=pb.LookUpRequest(job_id=operation.job_id))
         case RequeueSilent():
             timeout_us = (operation.now - operation.before) // _MICROSECOND
             return pb.Operation(requeue_stale=pb.RequeueStaleRequest(timeout_us=timeout_us))
@@ -328,8 +345,7 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
     """
     match message.WhichOneof("operation"):
         case "enqueue":
-            jobs = tuple(_new_job_of(job, now, mint) for job in message.enqueue.jobs)
-            return Enqueue(jobs, check_if_exists(message.enqueue.if_exists or "return"))
+            return _enqueue_of(message.enqueue, now, mint)
         case "dequeue":
             return _dequeue_of(message.dequeue, now)
         case "ack":
@@ -341,7 +357,11 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             error = nack.error if nack.HasField("error") else None
             return Nack(claim_of(nack.claim), error, now, nack.retry_in_s, _trace_of(nack))
         case "heartbeat":
-            return Heartbeat(claim_of(message.heartbeat.claim), now)
+            beat = message.heartbeat
+            progress = beat.progress if beat.HasField("progress") else None
+            return Heartbeat(
+                claim_of(beat.claim), now, progress, beat.note if beat.HasField("note") else None
+            )
         case "release":
             claims = tuple(map(claim_of, message.release.claims))
             return Release(claims, now if message.release.left else None)
@@ -352,6 +372,16 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return Transact(tuple(operation_of(part, now, mint) for part in parts))
         case "enqueue_segments":
             return EnqueueSegments(_segments_of(message.enqueue_segments.segments))
+        case "enqueue_batch":
+            batch = message.enqueue_batch
+            part: Enqueue | EnqueueSegments = _enqueue_of(batch.jobs, now, mint)
+            if batch.HasField("segments"):
+                part = EnqueueSegments(_segments_of(batch.segments.segments))
+            return EnqueueBatch(_new_job_of(batch.then, now, mint), part, now)
+        case "find_batch":
+            return FindBatch(message.find_batch.batch_id)
+        case "look_up":
+            return LookUp(message.look_up.job_id)
         case "requeue_stale":
             before_us = microseconds(now) - message.requeue_stale.timeout_us
             return RequeueSilent(moment(before_us) or _EPOCH, now)
@@ -397,6 +427,23 @@ def _settlement_of(message: pb.Operation, now: datetime) -> Cancel | Redrive | D
     return SettleMany(dead)
 
 
+def _enqueue_message(operation: Enqueue) -> pb.EnqueueRequest:
+    return pb.EnqueueRequest(
+        jobs=map(_new_job_message, operation.jobs),
+        if_exists=operation.if_exists,
+        finished=dict(operation.finished) or None,
+    )
+
+
+def _enqueue_of(message: pb.EnqueueRequest, now: datetime, mint: Mint | None) -> Enqueue:
+    jobs = tuple(_new_job_of(job, now, mint) for job in message.jobs)
+    return Enqueue(jobs, check_if_exists(message.if_exists or "return"), tuple(message.finished.items()))
+
+
+def _enqueue_segments_message(operation: EnqueueSegments) -> pb.EnqueueSegmentsRequest:
+    return pb.EnqueueSegmentsRequest(segments=map(msgspec.json.encode, operation.segments))
+
+
 def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:
     return message.trace[:TRACE_MAX] if message.HasField("trace") else None
 
@@ -434,9 +481,15 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(job=job_message(answer))
         case Stats():
             return pb.Answer(stats=stats_message(answer))
+        case Ending():
+            return pb.Answer(ending=ending_message(answer))
+        case BatchCounts():
+            return pb.Answer(batch=pb.BatchCounts(**answer._asdict()))
         case int():
             return pb.Answer(number=answer)
     match operation:
+        case Enqueue() if any(job.after for job in operation.jobs):
+            return pb.Answer(jobs=pb.Jobs(jobs=[job_message(replace(job, payload=b"")) for job in answer]))
         case Enqueue():
             if [job.id for job in answer] != [job.id for job in operation.jobs]:
                 return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
@@ -460,8 +513,15 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
                 replace(job, sequence=sequence)
                 for job, sequence in zip(operation.jobs, message.added.sequences, strict=True)
             ]
+        case "jobs" if isinstance(operation, Enqueue):
+            both = zip(operation.jobs, map(job_of, message.jobs.jobs), strict=True)
+            return [replace(added, payload=job.payload) for job, added in both]
         case "jobs":
             return [job_of(job) for job in message.jobs.jobs]
+        case "ending":
+            return ending_of(message.ending)
+        case "batch":
+            return BatchCounts(message.batch.total, message.batch.left, message.batch.failed)
         case "job":
             return job_of(message.job)
         case "refusals":
@@ -473,6 +533,19 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
         case "segments":
             return list(_segments_of(message.segments.segments))
     return None
+
+
+def ending_message(ending: Ending) -> pb.Ending:
+    """How a job ended, for the wire."""
+    result = b"" if ending.result is None else msgspec.json.encode(ending.result)
+    return pb.Ending(status=ending.status.value, error=ending.error, result=result)
+
+
+def ending_of(message: pb.Ending) -> Ending:
+    """How a job ended, from the wire."""
+    result = msgspec.json.decode(message.result) if message.result else None
+    error = message.error if message.HasField("error") else None
+    return Ending(FinishedStatus(message.status), error, result)
 
 
 def stats_message(stats: Stats) -> pb.StatsResponse:

@@ -61,6 +61,7 @@ class OnStorages(QueueContract):
     @pytest.fixture(autouse=True, params=["memory", "file", "two methods"])
     def _storage(self, request):
         self.storage = STORAGES[request.param](request)
+        self.keeps_archive = request.param != "two methods"
 
 
 class OnStoragesWithTinyLimits(QueueContract):

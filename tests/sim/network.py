@@ -86,6 +86,9 @@ class NetworkBrokers:
     async def collect_garbage(self, address, *, dry_run):
         return await self._call(address, "collect_garbage", dry_run=dry_run)
 
+    async def find_archived(self, address, job_id):
+        return await self._call(address, "find_archived", job_id)
+
     async def close(self):
         pass
 

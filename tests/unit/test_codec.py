@@ -68,10 +68,13 @@ def example() -> QueueState:
         [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
     )
     for number, status in ((14, JobStatus.SCHEDULED), (15, JobStatus.BLOCKED), (16, JobStatus.QUEUED)):
-        state.enqueue(replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}"))
+        after = ("job-2",) if status is JobStatus.BLOCKED else ()
+        job = replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}", after=after)
+        state.enqueue(job)
     keyed = [state.enqueue(replace(large, id="job-17", key="video-17"))]
     state.spill(segment_of(keyed, "backlog/000000000008-00000000000000ee.json")[0], keyed)
     state.kept_keys.keep("video-6", "job-98", NOW + timedelta(hours=1))
+    state.begin_batch(Job(id="album", entrypoint="video", payload=b'{"to": "eve"}', created_at=NOW), 3)
     state.cancelled_total += 1
     state.enqueued_total += 1
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
@@ -152,6 +155,7 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert state.collected_version == 7
     assert vars(state.ledger) == vars(example().ledger)
     assert (state.epoch, state.leader) == (1, example().leader)
+    assert dict(state.batches) == dict(example().batches)
     assert state.sessions.forgotten_version == example().sessions.forgotten_version == 1
     assert [(name, mark.number) for name, mark in state.sessions.marks.items()] == [("client-2", 7)]
     assert encode(state) == golden
@@ -224,7 +228,7 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
+    assert len(lines) == 2 + 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
     document = json.loads("\n".join(lines))
     assert [job["id"] for job in document["jobs"]] == [f"job-{n}" for n in (1, 2, 3, 4, 5, 14, 15, 16)]
     assert [segment["count"] for segment in document["segments"]] == [3, 2, 2, 1]

@@ -43,6 +43,7 @@ from bucketq.wire import (
     STATUS_OF,
     answer_message,
     claim_of,
+    ending_message,
     info_message,
     job_message,
     operation_of,
@@ -150,6 +151,7 @@ class GrpcShell:
             "Transaction": unary(self._transaction, pb.TransactionRequest),
             "Stats": unary(self._stats, pb.StatsRequest),
             "ListJobs": unary(self._list_jobs, pb.ListJobsRequest),
+            "FindArchived": unary(self._find_archived, pb.FindArchivedRequest),
             "Batch": unary(self._batch, pb.BatchRequest),
             "WaitReady": unary(self._wait_ready, pb.WaitReadyRequest),
             "CollectGarbage": unary(self._collect_garbage, pb.CollectGarbageRequest),
@@ -180,8 +182,14 @@ class GrpcShell:
         return pb.Jobs(jobs=map(job_message, jobs))
 
     async def _heartbeat(self, request: pb.HeartbeatRequest) -> pb.Done:
-        await self._service.heartbeat(claim_of(request.claim))
+        progress = request.progress if request.HasField("progress") else None
+        note = request.note if request.HasField("note") else None
+        await self._service.heartbeat(claim_of(request.claim), progress, note)
         return pb.Done()
+
+    async def _find_archived(self, request: pb.FindArchivedRequest) -> pb.FindArchivedResponse:
+        ending = await self._service.find_archived(request.job_id)
+        return pb.FindArchivedResponse(ending=ending_message(ending) if ending is not None else None)
 
     async def _ack(self, request: pb.AckRequest) -> pb.Done:
         await self._service.ack(claim_of(request.claim), request.result)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
+from bucketq.ending import Ending
 from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.operation import (
@@ -77,6 +78,10 @@ class ServedQueue(BrokerQueue):
         """Raise CorruptStateError if a segment that somebody else wrote is not what its entry says."""
         for segment in segments:
             SegmentLines(segment, await self.read_object(segment.name)).check_new()
+
+    async def find_archived(self, job_id: str) -> Ending | None:
+        """How a job ended that is not in the queue any more; None if there never was one."""
+        return await self._find_archived(job_id)
 
     async def list_in_file(self, status: JobStatus | None, entrypoint: str | None) -> Listed:
         """The jobs in queue.json itself, and the segments in which there could be more."""

@@ -14,6 +14,7 @@ from bucketq.broker.listing import Page, list_jobs
 from bucketq.broker.served import ServedQueue
 from bucketq.duration import seconds_of
 from bucketq.election import Leader
+from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
@@ -25,12 +26,15 @@ from bucketq.operation import (
     Bury,
     Dequeue,
     Enqueue,
+    EnqueueBatch,
     EnqueueSegments,
+    Heartbeat,
     Nack,
     Operation,
     Refuse,
     Transact,
 )
+from bucketq.progress import check_progress
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
@@ -72,9 +76,13 @@ class Service:
             if_abandoned=ServedQueue.give_back,
         )
 
-    async def heartbeat(self, claim: Claim) -> None:
-        """A worker lives."""
-        await self._broker.lead(lambda queue: queue.heartbeat(claim))
+    async def heartbeat(self, claim: Claim, progress: float | None = None, note: str | None = None) -> None:
+        """A worker lives, and is so far."""
+        await self._broker.lead(lambda queue: queue.heartbeat(claim, progress, note))
+
+    async def find_archived(self, job_id: str) -> Ending | None:
+        """How a job ended that is not in the queue any more; None if there never was one."""
+        return await self._broker.lead(lambda queue: queue.find_archived(job_id))
 
     async def ack(self, claim: Claim, result: bytes = b"") -> None:
         """A job is done; its result, if any, is JSON."""
@@ -148,6 +156,8 @@ async def _checked_or_refused(queue: ServedQueue, operation: Operation) -> Opera
     try:
         if isinstance(operation, EnqueueSegments):
             await queue.check_segments(operation.segments)
+        if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
+            await queue.check_segments(operation.part.segments)
         return _checked(operation)
     except BucketQError as error:
         # As an operation: of a batch that is sent again it may have been applied, and used up, before.
@@ -163,7 +173,13 @@ def _checked(operation: Operation) -> Operation:
                 _check_name("an entrypoint", job.entrypoint)
                 if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
                     raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
+                if job.batch is not None:
+                    raise ConfigurationError("jobs of a batch come all together, with the one that follows")
                 check_new_job(job)
+        case EnqueueBatch():
+            _check_batch(operation)
+        case Heartbeat():
+            check_progress(operation.progress, operation.note)
         case Dequeue():
             _check_name("a token", operation.token)
             _check_name("a worker's name", operation.worker or "?")
@@ -189,3 +205,13 @@ def _checked(operation: Operation) -> Operation:
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")
             return Transact(tuple(map(_checked, operation.operations)))
     return operation
+
+
+def _check_batch(operation: EnqueueBatch) -> None:
+    then, part = operation.then, operation.part
+    jobs = part.jobs if isinstance(part, Enqueue) else ()
+    if any(job.batch != then.id for job in (then, *jobs)):
+        raise ConfigurationError("the batch of its jobs, and of the one that follows, is the id of that one")
+    if then.after or then.key is not None:
+        raise ConfigurationError("the job that follows a batch takes no after, and no key")
+    _checked(Enqueue(tuple(replace(job, batch=None) for job in (then, *jobs))))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from bucketq.clock import Clock
+from bucketq.ending import Ending
 from bucketq.errors import (
     BrokerUnavailableError,
     BucketQError,
@@ -62,6 +63,10 @@ class Brokers(Protocol):
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
         """Have the objects removed that nothing refers to."""
+        ...
+
+    async def find_archived(self, address: str, job_id: str) -> Ending | None:
+        """Ask how a job ended that is not in the queue any more."""
         ...
 
     async def close(self) -> None:

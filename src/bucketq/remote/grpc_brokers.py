@@ -10,12 +10,13 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
+from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.operation import Answers, Operation, Refresh
 from bucketq.remote.brokers import UnreachableError
 from bucketq.storage.port import ObjectInfo
 from bucketq.v1 import queue_pb2 as pb
-from bucketq.wire import CHUNK_BYTES, answer_of, error_of, info_of, operation_message
+from bucketq.wire import CHUNK_BYTES, answer_of, ending_of, error_of, info_of, operation_message
 
 M = TypeVar("M", bound=Message)
 
@@ -87,6 +88,11 @@ class GrpcBrokers:
         request = pb.CollectGarbageRequest(dry_run=dry_run)
         response = await self._ask(address, "CollectGarbage", request, pb.CollectGarbageResponse)
         return list(map(info_of, response.removed))
+
+    async def find_archived(self, address: str, job_id: str) -> Ending | None:
+        request = pb.FindArchivedRequest(job_id=job_id)
+        response = await self._ask(address, "FindArchived", request, pb.FindArchivedResponse)
+        return ending_of(response.ending) if response.HasField("ending") else None
 
     async def close(self) -> None:
         channels, self._channels = list(self._channels.values()), {}

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from bucketq.clock import Clock, SystemClock
 from bucketq.commit import IfAbandoned
+from bucketq.ending import Ending
 from bucketq.errors import BucketQError, QueueClosedError
 from bucketq.mint import Mint
 from bucketq.operation import Operation
@@ -90,6 +91,9 @@ class RemoteQueue(Queue):
         if not self._lanes:
             raise QueueClosedError("the queue is not open: use it inside `async with`")
         return choose(self._lanes).submit(operation, if_abandoned)
+
+    async def _find_archived(self, job_id: str) -> Ending | None:
+        return await self.ask(lambda brokers, address: brokers.find_archived(address, job_id))
 
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         wait_s = min(timeout_s, _WAIT_AT_MOST_S)

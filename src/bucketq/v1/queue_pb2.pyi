@@ -163,12 +163,75 @@ class NewJob(_message.Message):
     def __init__(self, entrypoint: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., id: _Optional[str] = ..., created_at_us: _Optional[int] = ..., payload_object: _Optional[str] = ..., payload_size: _Optional[int] = ..., options: _Optional[_Union[JobOptions, _Mapping]] = ...) -> None: ...
 
 class EnqueueRequest(_message.Message):
-    __slots__ = ("jobs", "if_exists")
+    __slots__ = ("jobs", "if_exists", "finished")
+    class FinishedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bool
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bool] = ...) -> None: ...
     JOBS_FIELD_NUMBER: _ClassVar[int]
     IF_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[NewJob]
     if_exists: str
-    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., if_exists: _Optional[str] = ...) -> None: ...
+    finished: _containers.ScalarMap[str, bool]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., if_exists: _Optional[str] = ..., finished: _Optional[_Mapping[str, bool]] = ...) -> None: ...
+
+class EnqueueBatchRequest(_message.Message):
+    __slots__ = ("then", "jobs", "segments")
+    THEN_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    then: NewJob
+    jobs: EnqueueRequest
+    segments: EnqueueSegmentsRequest
+    def __init__(self, then: _Optional[_Union[NewJob, _Mapping]] = ..., jobs: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ...) -> None: ...
+
+class FindBatchRequest(_message.Message):
+    __slots__ = ("batch_id",)
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    batch_id: str
+    def __init__(self, batch_id: _Optional[str] = ...) -> None: ...
+
+class BatchCounts(_message.Message):
+    __slots__ = ("total", "left", "failed")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    total: int
+    left: int
+    failed: int
+    def __init__(self, total: _Optional[int] = ..., left: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
+
+class LookUpRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class Ending(_message.Message):
+    __slots__ = ("status", "error", "result")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    status: str
+    error: str
+    result: bytes
+    def __init__(self, status: _Optional[str] = ..., error: _Optional[str] = ..., result: _Optional[bytes] = ...) -> None: ...
+
+class FindArchivedRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class FindArchivedResponse(_message.Message):
+    __slots__ = ("ending",)
+    ENDING_FIELD_NUMBER: _ClassVar[int]
+    ending: Ending
+    def __init__(self, ending: _Optional[_Union[Ending, _Mapping]] = ...) -> None: ...
 
 class EnqueueSegmentsRequest(_message.Message):
     __slots__ = ("segments",)
@@ -235,10 +298,14 @@ class BuryRequest(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[str] = ..., trace: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("claim",)
+    __slots__ = ("claim", "progress", "note")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+    progress: float
+    note: str
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., progress: _Optional[float] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("claims", "left")
@@ -307,7 +374,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -326,6 +393,9 @@ class Operation(_message.Message):
     REDRIVE_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     SETTLE_MANY_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUE_BATCH_FIELD_NUMBER: _ClassVar[int]
+    FIND_BATCH_FIELD_NUMBER: _ClassVar[int]
+    LOOK_UP_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -344,7 +414,10 @@ class Operation(_message.Message):
     redrive: RedriveRequest
     discard: DiscardRequest
     settle_many: SettleManyRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ...) -> None: ...
+    enqueue_batch: EnqueueBatchRequest
+    find_batch: FindBatchRequest
+    look_up: LookUpRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
@@ -387,7 +460,7 @@ class Refusals(_message.Message):
     def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments")
+    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "ending", "batch")
     DONE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -397,6 +470,8 @@ class Answer(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    ENDING_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
     done: Done
     refusal: Refusal
     added: Sequences
@@ -406,7 +481,9 @@ class Answer(_message.Message):
     number: int
     stats: StatsResponse
     segments: Segments
-    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ...) -> None: ...
+    ending: Ending
+    batch: BatchCounts
+    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., ending: _Optional[_Union[Ending, _Mapping]] = ..., batch: _Optional[_Union[BatchCounts, _Mapping]] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("session", "number", "seen_version", "operations")
