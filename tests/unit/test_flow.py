@@ -111,10 +111,10 @@ def test_a_parent_that_cannot_be_found_is_asked_for_and_what_is_told_of_it_count
     assert refused.value.job_ids == ("x", "y")
     assert Refusal.of(refused.value).exception().job_ids == ("x", "y")
     state = filled()
-    added = Enqueue(jobs, (("x", True), ("y", False)))(state)
+    added = Enqueue(jobs, finished=(("x", True), ("y", False)))(state)
     assert [job.is_cancelled for job in added] == [True, False]
     assert (waiting(state), state.stats.cancelled_total) == (["c"], 1)
-    assert Enqueue(jobs[:1], (("x", True), ("y", True)))(filled())[0].status is JobStatus.QUEUED
+    assert Enqueue(jobs[:1], finished=(("x", True), ("y", True)))(filled())[0].status is JobStatus.QUEUED
 
 
 def test_without_an_archive_a_parent_that_is_gone_counts_as_done():
