@@ -98,7 +98,6 @@ CLAIMED = (FinishedStatus.COMPLETED, FinishedStatus.DEAD)
 _OUTCOMES = {
     FinishedStatus.COMPLETED: Outcome.COMPLETED,
     FinishedStatus.DEAD: Outcome.FAILED,
-    FinishedStatus.CANCELLED: Outcome.CANCELLED,
 }
 _DEAD = b'"status":"dead"'
 _BATCH = b',"batch":'
@@ -244,7 +243,7 @@ def _last_attempt(read: _ReadLine) -> Iterator[Attempt]:
         yield Attempt(
             claimed_at=read.claimed_at,
             ended_at=read.finished_at,
-            outcome=Outcome.STALE if is_stale else _OUTCOMES[read.status],
+            outcome=Outcome.STALE if is_stale else _OUTCOMES.get(read.status, Outcome.CANCELLED),
             worker=read.worker,
             error=read.error,
         )

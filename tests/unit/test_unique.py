@@ -14,6 +14,7 @@ from bucketq import (
     JobStatus,
     KeyTakenError,
     QueueState,
+    Settings,
 )
 from bucketq.backlog import SegmentNeededError
 from bucketq.codec import decode, encode
@@ -228,3 +229,33 @@ def test_a_batch_that_is_sent_again_is_answered_with_the_same_jobs():
         assert [(job.id, job.is_cancelled) for job in told[2:4]] == [("waiting", True), ("running", True)]
         assert (told[4].id, told[4].redrive_of) == ("again-0", "dead-0")
         assert told[5:] == first[5:] == [1, 1]
+
+
+def test_a_payload_stays_until_nobody_needs_it():
+    state = QueueState()
+    state.archives, state.settings = True, Settings(archive_payloads=True)
+    payload = "payloads/000000000001-00000000000000aa"
+    dead(state, "old", payload_object=payload, payload_size=7)
+    state.seal()
+    [first] = state.ledger.sealed
+    state.stamp("writer", 1)
+    state.redrive("old", "again", NOW)
+    state.ack(Claim.of(state.dequeue(None, "t", NOW)), NOW)
+    state.seal()
+    [second] = state.ledger.sealed.keys() - {first}
+    state.drop_archived(first)
+    assert state.dropped == [], "the archive has yet to copy it for the second one"
+    state.drop_archived(second)
+    assert state.dropped == [payload]
+
+
+def test_the_payload_of_a_discarded_job_stays_until_the_archive_has_it():
+    state = QueueState()
+    state.archives, state.settings = True, Settings(archive_payloads=True)
+    payload = "payloads/000000000001-00000000000000aa"
+    dead(state, "old", payload_object=payload, payload_size=7)
+    state.discard("old")
+    assert state.dropped == []
+    state.seal()
+    state.drop_archived(next(iter(state.ledger.sealed)))
+    assert state.dropped == [payload]
