@@ -99,7 +99,6 @@ CLAIMED = (FinishedStatus.COMPLETED, FinishedStatus.DEAD)
 _OUTCOMES = {
     FinishedStatus.COMPLETED: Outcome.COMPLETED,
     FinishedStatus.DEAD: Outcome.FAILED,
-    FinishedStatus.CANCELLED: Outcome.CANCELLED,
 }
 _DEAD = b'"status":"dead"'
 _BATCH = b',"batch":'
@@ -176,6 +175,11 @@ def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     return kept
 
 
+def payloads_of_dead(lines: Iterable[bytes]) -> set[str]:
+    """Of these large payloads those of dead jobs, which may be run again."""
+    return {payload for payload, _ in kept_payloads(line for line in lines if _DEAD in line)}
+
+
 def with_batch(line: bytes, version: int) -> bytes:
     """The line of a job in a compacted object. A damaged one stays as it is.
 
@@ -246,7 +250,7 @@ def _last_attempt(read: _ReadLine) -> Iterator[Attempt]:
         yield Attempt(
             claimed_at=read.claimed_at,
             ended_at=read.finished_at,
-            outcome=Outcome.STALE if is_stale else _OUTCOMES[read.status],
+            outcome=Outcome.STALE if is_stale else _OUTCOMES.get(read.status, Outcome.CANCELLED),
             worker=read.worker,
             error=read.error,
         )

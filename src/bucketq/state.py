@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads, line_of
+from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads, line_of, payloads_of_dead
 from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
 from bucketq.batches import Batches
 from bucketq.dependents import is_cancelled_by, placed, reason_for, without
@@ -63,7 +63,6 @@ T = TypeVar("T")
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 _QUEUED = JobStatus.QUEUED
-_DEAD = b'"status":"dead"'
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _LAST = 1 << 62
@@ -573,11 +572,13 @@ class QueueState:
         lines = self.ledger.sealed.get(name, ())
         if self.ledger.drop(name):
             self.changes += 1
-            # A dead job still needs its own, wherever it stands. (In doubt it is left to the collector.)
-            copied = kept_payloads(line for line in lines if _DEAD not in line)
-            # It may have been redriven, and the archive has yet to copy it for the dead one.
-            needed = self._on_its_way() if copied else ()
-            self.dropped += [payload for payload, _ in copied if payload not in needed]
+            if copied := kept_payloads(lines):
+                # A dead job still needs its own, and so does the one that does it again.
+                needed = {job.payload_object for job in self._table} | self._on_its_way()
+                if any(segment.payloads for segment in self.backlog):
+                    # Perhaps in a segment; if not, it will be collected.
+                    needed |= payloads_of_dead(lines)
+                self.dropped += [payload for payload, _ in copied if payload not in needed]
 
     def expire(self, day: str) -> None:
         """Count the archived jobs of a day out, before they are removed."""

@@ -488,12 +488,13 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
         case int():
             return pb.Answer(number=answer)
     match operation:
-        case Enqueue() if any(job.after for job in operation.jobs):
-            return pb.Answer(jobs=pb.Jobs(jobs=[job_message(replace(job, payload=b"")) for job in answer]))
         case Enqueue():
-            if [job.id for job in answer] != [job.id for job in operation.jobs]:
-                return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
-            return pb.Answer(added=pb.Sequences(sequences=[job.sequence for job in answer]))
+            if all(job.key is None and not job.after for job in operation.jobs):
+                return pb.Answer(added=pb.Sequences(sequences=[job.sequence for job in answer]))
+            # The payloads of its own jobs the client has.
+            own = {job.id for job in operation.jobs}
+            told = (replace(job, payload=b"") if job.id in own else job for job in answer)
+            return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, told)))
         case Dequeue():
             return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
         case AckMany():
@@ -514,8 +515,9 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
                 for job, sequence in zip(operation.jobs, message.added.sequences, strict=True)
             ]
         case "jobs" if isinstance(operation, Enqueue):
-            both = zip(operation.jobs, map(job_of, message.jobs.jobs), strict=True)
-            return [replace(added, payload=job.payload) for job, added in both]
+            payloads = {job.id: job.payload for job in operation.jobs}
+            told = map(job_of, message.jobs.jobs)
+            return [replace(job, payload=payloads.get(job.id, job.payload)) for job in told]
         case "jobs":
             return [job_of(job) for job in message.jobs.jobs]
         case "ending":

@@ -212,6 +212,23 @@ def test_every_call_by_itself(channel):
     assert (stats.queued, stats.completed_total) == (2, 1)
     leader = ask(channel, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
     assert (leader.epoch, leader.is_me) == (1, True)
+    cancelled = ask(channel, "Cancel", pb.CancelRequest(job_id=second.id), pb.Job)
+    assert (cancelled.id, cancelled.is_cancelled) == (second.id, True)
+    for end in ("Redrive", "Discard"):
+        keyed = pb.NewJob(entrypoint="x", max_attempts=1, options=pb.JobOptions(key=end))
+        [first] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
+        [same] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
+        assert same.id == first.id
+        ask(channel, "Dequeue", pb.DequeueRequest(entrypoint="x"), pb.Jobs)
+        ask(channel, "Nack", pb.NackRequest(claim=pb.Claim(job_id=first.id)), pb.Job)
+        if end == "Redrive":
+            again = ask(channel, "Redrive", pb.RedriveRequest(job_id=first.id), pb.Job)
+            assert again.options.redrive_of == first.id
+            ask(channel, "Cancel", pb.CancelRequest(job_id=again.id), pb.Job)
+        else:
+            ask(channel, "Discard", pb.DiscardRequest(job_id=first.id), pb.Done)
+    stats = ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse)
+    assert (stats.cancelled_total, stats.dead, stats.dead_total) == (2, 0, 2)
 
 
 def test_jobs_are_listed_page_by_page_also_from_segments(channel, url):
@@ -249,6 +266,8 @@ def test_jobs_are_listed_page_by_page_also_from_segments(channel, url):
         ("Ack", pb.AckRequest(claim=pb.Claim(job_id="1"), result=b"{"), "INVALID_ARGUMENT", "PayloadError"),
         ("Enqueue", pb.EnqueueRequest(jobs=[pb.NewJob()]), "INVALID_ARGUMENT", "ConfigurationError"),
         ("Batch", pb.BatchRequest(), "INVALID_ARGUMENT", "ConfigurationError"),
+        ("Cancel", pb.CancelRequest(job_id="nobody"), "NOT_FOUND", "JobNotFoundError"),
+        ("Discard", pb.DiscardRequest(), "INVALID_ARGUMENT", "ConfigurationError"),
         ("ListJobs", pb.ListJobsRequest(page_token="x"), "INVALID_ARGUMENT", "ConfigurationError"),
         (
             "Transaction",

@@ -6,13 +6,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bucketq import (
     ClaimLostError,
     ConfigurationError,
     Job,
+    JobCancelledError,
     JobNotFoundError,
     JobStatus,
+    KeyTakenError,
     OutcomeUnknownError,
     PayloadError,
     Stats,
@@ -37,6 +40,7 @@ from bucketq.operation import (
     Transact,
 )
 from bucketq.segment import Segment
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import answer_message, answer_of, operation_message, operation_of
 
@@ -89,6 +93,13 @@ OPERATIONS = [
     Count(),
     Refresh(),
     Transact((Ack(CLAIM, NOW), Enqueue((NEW,)))),
+    Enqueue((NEW,), "replace"),
+    Transact((Enqueue((NEW,), "raise"),)),
+    Cancel("1", NOW),
+    Cancel("1", NOW, SEGMENT.name),
+    Redrive("1", "2", NOW, SEGMENT.name),
+    Discard("1", SEGMENT.name),
+    SettleMany((Redrive("1", "2", NOW), Discard("3", SEGMENT.name))),
 ]
 
 
@@ -112,6 +123,14 @@ ANSWERS = [
     (Find("1"), FULL),
     (Find("1"), [SEGMENT]),
     (Find("1"), []),
+    (Enqueue((replace(NEW, key="k"),)), [replace(FULL, id="another")]),
+    (Cancel("1", NOW), FULL),
+    (Cancel("1", NOW), [SEGMENT]),
+    (Redrive("1", "2", NOW), FULL),
+    (Redrive("1", "2", NOW), [SEGMENT]),
+    (Discard("1"), [SEGMENT]),
+    (Discard("1"), 1),
+    (SettleMany(()), 0),
 ]
 
 
@@ -126,6 +145,8 @@ def test_answers_come_as_they_were_sent(operation, answer):
     [
         JobNotFoundError("1"),
         ClaimLostError("1", "another worker holds it now"),
+        JobCancelledError("1"),
+        KeyTakenError("1", "the key is that of job 1"),
         PayloadError("too large"),
         OutcomeUnknownError("who knows"),
         NotLeaderError("10.0.0.7:7420"),
@@ -149,6 +170,11 @@ def test_what_no_client_sends_is_refused():
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")])), NOW)
     with pytest.raises(ConfigurationError, match="token"):
         operation_of(pb.Operation(dequeue=pb.DequeueRequest()), NOW)
+    with pytest.raises(ConfigurationError, match="if_exists"):
+        operation_of(pb.Operation(enqueue=pb.EnqueueRequest(if_exists="never")), NOW)
+    cancel = pb.Operation(cancel=pb.CancelRequest(job_id="1"))
+    with pytest.raises(ConfigurationError, match="redriven or discarded"):
+        operation_of(pb.Operation(settle_many=pb.SettleManyRequest(operations=[cancel])), NOW)
     with pytest.raises(ConfigurationError, match="segment"):
         operation_of(pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[b"{"])), NOW)
 

@@ -149,6 +149,9 @@ class GrpcShell:
             "Ack": unary(self._ack, pb.AckRequest),
             "Nack": unary(self._nack, pb.NackRequest),
             "Transaction": unary(self._transaction, pb.TransactionRequest),
+            "Cancel": unary(self._cancel, pb.CancelRequest),
+            "Redrive": unary(self._redrive, pb.RedriveRequest),
+            "Discard": unary(self._discard, pb.DiscardRequest),
             "Stats": unary(self._stats, pb.StatsRequest),
             "ListJobs": unary(self._list_jobs, pb.ListJobsRequest),
             "FindArchived": unary(self._find_archived, pb.FindArchivedRequest),
@@ -201,6 +204,16 @@ class GrpcShell:
 
     async def _transaction(self, request: pb.TransactionRequest) -> pb.Done:
         await self._apply(pb.Operation(transaction=request))
+        return pb.Done()
+
+    async def _cancel(self, request: pb.CancelRequest) -> pb.Job:
+        return job_message(await self._service.cancel(request.job_id))
+
+    async def _redrive(self, request: pb.RedriveRequest) -> pb.Job:
+        return job_message(await self._service.redrive(request.job_id))
+
+    async def _discard(self, request: pb.DiscardRequest) -> pb.Done:
+        await self._service.discard(request.job_id)
         return pb.Done()
 
     async def _apply(self, message: pb.Operation) -> Any:

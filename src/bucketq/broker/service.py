@@ -92,6 +92,21 @@ class Service:
         """A job failed."""
         return await self._broker.lead(lambda queue: queue.nack(claim, error, retry_in=retry_in_s))
 
+    async def cancel(self, job_id: str) -> Job:
+        """A job is not wanted any more."""
+        _check_name("a job's id", job_id)
+        return await self._broker.lead(lambda queue: queue.cancel(job_id))
+
+    async def redrive(self, job_id: str) -> Job:
+        """A dead job is done again, as a new one."""
+        _check_name("a job's id", job_id)
+        return await self._broker.lead(lambda queue: queue.redrive(job_id))
+
+    async def discard(self, job_id: str) -> None:
+        """A dead job is forgotten."""
+        _check_name("a job's id", job_id)
+        await self._broker.lead(lambda queue: queue.discard(job_id))
+
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
     ) -> Answers:
