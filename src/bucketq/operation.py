@@ -68,8 +68,8 @@ class Enqueue(msgspec.Struct, frozen=True, gc=False):
     finished: tuple[tuple[str, bool], ...] = ()
 
     def __call__(self, state: QueueState) -> list[Job]:
-        finished = dict(self.finished)
-        return [state.enqueue(job, self.if_exists, finished) for job in self.jobs]
+        fates: dict[str, bool | None] = dict(self.finished)
+        return [state.enqueue(job, self.if_exists, fates) for job in self.jobs]
 
 
 class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):

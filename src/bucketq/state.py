@@ -22,7 +22,7 @@ a segment which is not on the shelf raises SegmentNeededError and is to be tried
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -259,13 +259,13 @@ class QueueState:
     # Transitions
 
     def enqueue(
-        self, job: Job, if_exists: IfExists = "return", finished: Mapping[str, bool] | None = None
+        self, job: Job, if_exists: IfExists = "return", fates: dict[str, bool | None] | None = None
     ) -> Job:
         """Put a new job at the end of its priority's line, or aside while it waits for others.
 
-        Where another job has its unique key, that one may be told instead. `finished` tells whether
+        Where another job has its unique key, that one may be told instead. `fates` tells whether
         those to wait for succeeded that are in the queue no more. Raises ParentsUnknownError for
-        others of that kind.
+        others of that kind. What is found out goes there, for the next job.
         """
         if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
@@ -276,7 +276,8 @@ class QueueState:
         self._make_room(line_bytes(job))
         if not job.after:
             return self._add(job)
-        job, reason = placed(job, lambda parent_id: self._has_succeeded(parent_id, finished or {}))
+        known = {} if fates is None else fates
+        job, reason = placed(job, lambda parent_id: self._fate(parent_id, known))
         self._make_room(_ID_BYTES * len(job.after))
         job = self._add(job)
         if reason is not None:
@@ -776,18 +777,23 @@ class QueueState:
         finally:
             self._news.clear()
 
-    def _has_succeeded(self, job_id: str, finished: Mapping[str, bool]) -> bool | None:
-        if job_id in finished:
-            return finished[job_id]
-        found = self.look_up(job_id)
-        if isinstance(found, Ending):
-            return found.succeeded
-        if found is not None:
-            return False if found.status is JobStatus.DEAD else None
-        if self.archives:
+    def _fate(self, job_id: str, known: dict[str, bool | None]) -> bool | None:
+        """Whether a job has succeeded; None while that is open. Raises JobNotFoundError."""
+        job = self._table.get(job_id)
+        if job is None and job_id in known:
+            return known[job_id]
+        found = job or self.look_up(job_id)
+        if found is None and self.archives:
             raise JobNotFoundError(job_id)
-        # Nobody can tell any more.
-        return True
+        match found:
+            case Job():
+                known[job_id] = False if found.status is JobStatus.DEAD else None
+            case Ending():
+                known[job_id] = found.succeeded
+            case None:
+                # Nobody can tell any more.
+                known[job_id] = True
+        return known[job_id]
 
     @property
     def _keeps_payloads(self) -> bool:

@@ -84,6 +84,8 @@ class _Walk:
         self._dead: set[str] = set()
         # The unique keys of jobs that wait or run, and whose they are.
         self._keys: dict[str, str] = {}
+        # How many jobs of each batch are not finished.
+        self._of_batch: Counter[str] = Counter()
         self._doubts: list[_Doubt] = []
         # Archive objects that are newer than the version that is walked.
         self._ahead: list[ArchiveName] = []
@@ -103,7 +105,12 @@ class _Walk:
             self._see_live(job, "queue.json")
             if job.payload_object is not None:
                 payloads[job.payload_object] = _Reference(job.payload_size, job.id, "queue.json")
+        for _, batch in state.batches:
+            if batch.then is not None and batch.then.payload_object is not None:
+                reference = _Reference(batch.then.payload_size, batch.then.id, "queue.json")
+                payloads[batch.then.payload_object] = reference
         await self._walk_segments(state, payloads)
+        self._count_batches(state)
         await self._look_for_payloads(PAYLOADS, payloads)
         days: Counter[str] = Counter()
         copies: dict[str, dict[str, _Reference]] = {}
@@ -240,14 +247,27 @@ class _Walk:
         elif known < finished:
             self._verdict.notes.append(f"finished jobs that are not in the archive: {finished - known}")
 
+    def _count_batches(self, state: QueueState) -> None:
+        if self._doubts:
+            return  # what cannot be read cannot be counted
+        for batch_id, batch in state.batches:
+            if batch.left != self._of_batch[batch_id]:
+                found = self._of_batch[batch_id]
+                self._problem(
+                    f"batch {batch_id}: {found} jobs of it are left, and queue.json says {batch.left}"
+                )
+
     def _see_live(self, job: Job, where: str) -> None:
         self._see(job.id, where)
         if job.status is JobStatus.DEAD:
             self._dead.add(job.id)
-        elif job.key is not None:
+            return
+        if job.key is not None:
             if job.key in self._keys:
                 self._problem(f"jobs {self._keys[job.key]} and {job.id} have the same key, {job.key!r}")
             self._keys[job.key] = job.id
+        if job.batch is not None and job.batch != job.id:
+            self._of_batch[job.batch] += 1
 
     def _see(self, job_id: str, where: str) -> None:
         if job_id in self._seen:

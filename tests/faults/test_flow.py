@@ -16,7 +16,9 @@ from bucketq import (
     JobStatus,
     Settings,
 )
+from bucketq.segment import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.verify import verify
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 100}
 
@@ -272,5 +274,44 @@ def test_a_heartbeat_manager_reports_with_its_next_beat():
             assert (found.progress, found.note) == (0.5, "a quarter")
             with pytest.raises(ConfigurationError):
                 beat.report(50)
+
+    run(main())
+
+
+def test_verify_counts_the_jobs_of_a_batch_and_looks_for_its_followers_payload():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage) as q:
+            batch = await q.enqueue_batch("resize", range(300), then=("publish", {"large": "x" * 100_000}))
+            await q.ack_many(await q.dequeue("resize", batch_size=10))
+        assert (await verify(storage)).problems == []
+        content, etag = await storage.inner.read()
+        await storage.inner.write(content.replace(b'"left":290', b'"left":289'), etag)
+        [problem] = (await verify(storage)).problems
+        assert batch.id in problem
+        assert "289" in problem
+        content, etag = await storage.inner.read()
+        await storage.inner.write(content.replace(b'"left":289', b'"left":290'), etag)
+        [name] = [name for name in storage.names if name.startswith("payloads/")]
+        del storage.beside[name]
+        [problem] = (await verify(storage)).problems
+        assert name in problem
+
+    run(main())
+
+
+def test_many_jobs_that_wait_for_one_in_a_segment_do_not_look_for_it_again_and_again():
+    async def main():
+        async with broker(FaultyStorage(), segment_jobs_max=5000) as q:
+            ids = await q.enqueue_many("first", range(5000))
+            looks = []
+            find = SegmentLines.find
+            SegmentLines.find = lambda *args: looks.append(args) or find(*args)
+            try:
+                await q.enqueue_many("second", range(1000), after=[ids[4999]])
+            finally:
+                SegmentLines.find = find
+            assert len(looks) <= 2
+            assert (await q.stats()).blocked == 1000
 
     run(main())
