@@ -27,6 +27,7 @@ from bucketq.errors import (
     PayloadError,
     QueueClosedError,
     QueueFullError,
+    ScheduleNotFoundError,
     SlowDownError,
     StorageError,
     UnusableStorageError,
@@ -34,6 +35,7 @@ from bucketq.errors import (
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.queue import Queue
+from bucketq.schedule import Schedule
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage import (
@@ -83,6 +85,8 @@ __all__ = [
     "QueueFullError",
     "QueueState",
     "S3Storage",
+    "Schedule",
+    "ScheduleNotFoundError",
     "Settings",
     "SlowDownError",
     "Stats",

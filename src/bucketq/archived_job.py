@@ -7,7 +7,8 @@ The object is a JSON array, and each job one line of it. What has its default va
 (the status `completed`, 1 for `attempts_total`), and so is what the rest tells:
 `first_claimed_at` where it is `claimed_at`, and the last of the attempts, which began with
 `claimed_at`, ended with `finished_at` as `status` and `error` say, and was `worker`'s. So most
-jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under `json` if they are
+jobs need no `earlier_attempts`. A job that nobody held at its end has no `claimed_at`, and its
+`earlier_attempts` are all. Payloads are spelt as in queue.json: under `json` if they are
 JSON, else base64 under `payload`; a large one is named by `payload_object`. In an object that
 several batches were compacted into, `batch` comes last in each line: the version that sealed it.
 """
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ARCHIVE, hour_of
 from bucketq.errors import CorruptStateError
-from bucketq.job import STALE, Attempt, Count, Job, Moment, Outcome, payload_json
+from bucketq.job import STALE, TIMED_OUT, Attempt, Count, Job, Moment, Outcome, payload_json
 from bucketq.jobline import UNREADABLE, is_json_line
 
 FORMAT = 1
@@ -34,6 +35,8 @@ class FinishedStatus(StrEnum):
 
     COMPLETED = "completed"
     DEAD = "dead"
+    # Its time was over before it began.
+    EXPIRED = "expired"
 
 
 class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +51,9 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: FinishedStatus
     priority: int
     created_at: datetime
-    first_claimed_at: datetime
-    claimed_at: datetime
+    # None if nobody ever claimed it, or nobody held it at its end.
+    first_claimed_at: datetime | None
+    claimed_at: datetime | None
     finished_at: datetime
     attempts: tuple[Attempt, ...]
     attempts_total: int
@@ -74,7 +78,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     priority: int = 0
     created_at: Moment
     first_claimed_at: Moment | None = None
-    claimed_at: Moment
+    claimed_at: Moment | None = None
     finished_at: Moment
     earlier_attempts: tuple[Attempt, ...] = ()
     attempts_total: Count = 1
@@ -100,13 +104,13 @@ _encode = msgspec.json.Encoder().encode
 def encode_archived(
     job: Job,
     status: FinishedStatus,
-    claimed_at: datetime,
+    claimed_at: datetime | None,
     finished_at: datetime,
     error: str | None = None,
     result: bytes = b"",
     keeps_payload: bool = False,
 ) -> bytes:
-    """The line of a job that is finished while it is still claimed; `result` is JSON already.
+    """The line of a finished job, which may still be claimed; `result` is JSON already.
 
     `keeps_payload` names the copy of a large payload that the archive will have.
     """
@@ -201,15 +205,18 @@ def decode_archived(line: bytes) -> ArchivedJob:
             f"it has format {read.v}, this bucketq knows {FORMAT}: upgrade bucketq to read it"
         )
     completed = read.status is FinishedStatus.COMPLETED
-    is_stale = not completed and read.error == STALE
-    outcome = Outcome.COMPLETED if completed else Outcome.STALE if is_stale else Outcome.FAILED
-    last = Attempt(
-        claimed_at=read.claimed_at,
-        ended_at=read.finished_at,
-        outcome=outcome,
-        worker=read.worker,
-        error=read.error,
-    )
+    attempts = read.earlier_attempts
+    if read.claimed_at is not None:
+        last = Attempt(
+            claimed_at=read.claimed_at,
+            ended_at=read.finished_at,
+            outcome=Outcome.COMPLETED if completed else _how_it_failed(read.error),
+            worker=read.worker,
+            error=read.error,
+        )
+        attempts = (*attempts, last)
+    elif completed:
+        raise CorruptStateError("no archived job: it is completed, but has no claimed_at")
     return ArchivedJob(
         id=read.id,
         entrypoint=read.entrypoint,
@@ -219,7 +226,7 @@ def decode_archived(line: bytes) -> ArchivedJob:
         first_claimed_at=read.first_claimed_at or read.claimed_at,
         claimed_at=read.claimed_at,
         finished_at=read.finished_at,
-        attempts=(*read.earlier_attempts, last),
+        attempts=attempts,
         attempts_total=read.attempts_total,
         worker=read.worker,
         error=read.error,
@@ -228,3 +235,9 @@ def decode_archived(line: bytes) -> ArchivedJob:
         payload_size=read.payload_size,
         result=read.result,
     )
+
+
+def _how_it_failed(error: str | None) -> Outcome:
+    if error == STALE:
+        return Outcome.STALE
+    return Outcome.TIMED_OUT if error and error.startswith(TIMED_OUT) else Outcome.FAILED

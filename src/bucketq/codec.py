@@ -10,7 +10,7 @@
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed.
+which bulk loads have landed, and the schedules, one a line.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -30,6 +30,7 @@ from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.loads import LoadMark, Loads
+from bucketq.schedule import Schedules, StoredSchedule, encode_schedule
 from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.signatures import Signature, Signatures
@@ -79,6 +80,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
     loads: dict[str, LoadMark] = {}
+    schedules: list[StoredSchedule] = []
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -119,6 +121,8 @@ class StateEncoder:
         self._joined: dict[int, bytes] = {}
         self._backlog = Backlog()
         self._manifest = b""
+        self._schedules = Schedules()
+        self._schedule_lines = b""
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
 
@@ -171,6 +175,11 @@ class StateEncoder:
             pieces.append(b',"sessions":' + _encode(sessions.marks))
         if state.loads.marks:
             pieces.append(b',"loads":' + _encode(state.loads.marks))
+        if state.schedules is not self._schedules:
+            self._schedules = state.schedules
+            lines = b",\n".join(map(encode_schedule, state.schedules))
+            self._schedule_lines = b',"schedules":[\n%b\n]' % lines if lines else b""
+        pieces.append(self._schedule_lines)
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -251,6 +260,8 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
         _refuse_newer_format(content, name)
     if _has_doubles(job.id for job in document.jobs):
         raise CorruptStateError(f"{name} holds two jobs with the same id. Nothing was changed.")
+    if _has_doubles(schedule.name for schedule in document.schedules):
+        raise CorruptStateError(f"{name} holds two schedules of the same name. Nothing was changed.")
     if _has_doubles(segment.name for segment in segments):
         raise CorruptStateError(f"{name} holds the same segment twice. Nothing was changed.")
     state = _from_jqueue(document) if document.format == 0 else _from_document(document, segments, name)
@@ -283,6 +294,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
+        schedules=Schedules(stored.schedule() for stored in document.schedules),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

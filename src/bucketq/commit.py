@@ -182,6 +182,7 @@ class Committer:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
+        self._end_overdue(state)
         self._requeue_silent(state, batch, riders)
         answers: Answers = []
         for pending in batch:
@@ -195,6 +196,11 @@ class Committer:
         for name in self.archived:
             state.drop_archived(name)
         return answers, True
+
+    def _end_overdue(self, state: QueueState) -> None:
+        for job in self._watch.timeouts.over(state, self._clock.monotonic_s()):
+            log.info("job %s has taken longer than it may", job.id)
+            state.time_out(Claim.of(job), self._clock.now())
 
     def _requeue_silent(
         self, state: QueueState, batch: list[Pending], riders: Mapping[str, Heartbeat]

@@ -3,6 +3,7 @@
     BucketQError
     ├── JobNotFoundError          no such job (any more)
     │   └── ClaimLostError        the job is there, but this claim on it is not
+    ├── ScheduleNotFoundError     no schedule of this name
     ├── CASConflictError          another writer was faster, on every try
     ├── StorageError              the storage failed; `.cause` says how
     │   ├── UnusableStorageError  it cannot work like this; never retried
@@ -51,6 +52,10 @@ class ClaimLostError(JobNotFoundError):
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         # It has to survive the way from a worker process to its parent.
         return type(self), (self.job_id, self.reason)
+
+
+class ScheduleNotFoundError(BucketQError):
+    """No schedule has this name: it was removed, or never made."""
 
 
 class CASConflictError(BucketQError):

@@ -22,6 +22,7 @@ from bucketq.segment import Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
+from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
 
 _BESIDE_S = 0.05
@@ -31,7 +32,13 @@ class GroupCommit:
     """Gathers operations while a commit is under way and commits them together."""
 
     def __init__(
-        self, committer: Committer, objects: SideObjects | None, settings: Settings, clock: Clock
+        self,
+        committer: Committer,
+        objects: SideObjects | None,
+        settings: Settings,
+        clock: Clock,
+        *,
+        leads: bool = False,
     ) -> None:
         self._committer = committer
         self._clock = clock
@@ -47,6 +54,7 @@ class GroupCommit:
         self._poller: asyncio.Task[None] | None = None
         self._departure: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._ticker = Ticker(committer, clock, self.submit, leads=leads)
         self._task = self._loop.create_task(self._run(), name="bucketq group commit")
 
     def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
@@ -101,6 +109,7 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
+        self._ticker.close()
         try:
             await self._upkeep.close()
         finally:
@@ -158,6 +167,7 @@ class GroupCommit:
                     self._wake_waiters(self._committer.state)
         finally:
             self._closing = True
+            self._ticker.close()
             self._upkeep.abandon()
             for fetch in self._fetches:
                 fetch.cancel()
@@ -170,6 +180,7 @@ class GroupCommit:
             self._fetches.add(fetch)
             fetch.add_done_callback(self._fetched)
         self._upkeep.after_commit()
+        self._ticker.after_commit()
 
     async def _fetch(self, segments: tuple[Segment, ...], deferred: list[Pending]) -> None:
         try:

@@ -25,17 +25,17 @@ FLOORS = [
         "signatures",
     },
     {"job", "duration", "failure"},
-    {"jobline", "ledger", "election", "retry", "new_job"},
-    {"segment", "archived_job"},
+    {"jobline", "ledger", "election", "retry", "new_job", "expiry"},
+    {"segment", "archived_job", "schedule"},
     {"backlog", "ready", "due"},
     {"shelf", "table"},
     {"state"},
-    {"chores"},
+    {"chores", "scheduling", "timeouts"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"commit", "side_objects"},
     {"collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep"},
-    {"upkeep", "bulk", "verify"},
+    {"upkeep", "bulk", "verify", "ticker"},
     {"group"},
     {"queue"},
     {"embedded"},
@@ -68,6 +68,10 @@ PURE = [
         "signatures",
         "election",
         "stale",
+        "schedule",
+        "scheduling",
+        "expiry",
+        "timeouts",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
@@ -118,8 +122,8 @@ def test_pure_rooms_hold_no_io_clock_or_chance():
         assert "open(" not in text, f"{room} opens a file"
 
 
-def test_the_core_needs_only_msgspec_and_obstore():
-    allowed = {"bucketq", "msgspec", "obstore", *sys.stdlib_module_names}
+def test_the_core_needs_only_msgspec_obstore_and_cronsim():
+    allowed = {"bucketq", "msgspec", "obstore", "cronsim", *sys.stdlib_module_names}
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire"} or path.stem.startswith("grpc_")
         if room not in {"demo", "testing", "cli", "spark", "pipeline"} and not is_of_brokers:

@@ -32,6 +32,7 @@ from bucketq.errors import (
     OutcomeUnknownError,
     PayloadError,
     QueueFullError,
+    ScheduleNotFoundError,
     SessionForgottenError,
     StorageError,
 )
@@ -67,6 +68,7 @@ _OPTIONS = [
 _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
     (ClaimLostError, grpc.StatusCode.FAILED_PRECONDITION),
     (JobNotFoundError, grpc.StatusCode.NOT_FOUND),
+    (ScheduleNotFoundError, grpc.StatusCode.NOT_FOUND),
     (NotLeaderError, grpc.StatusCode.UNAVAILABLE),
     (SessionForgottenError, grpc.StatusCode.ABORTED),
     (QueueFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),

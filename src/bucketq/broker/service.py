@@ -31,6 +31,8 @@ from bucketq.operation import (
     Refuse,
     Transact,
 )
+from bucketq.schedule import check_schedule
+from bucketq.scheduling import PutSchedule
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import result_json
@@ -175,6 +177,9 @@ def _checked(operation: Operation) -> Operation:
             return replace(operation, error=error_text(operation.error))
         case Bury():
             return replace(operation, error=error_text(operation.error) or "")
+        case PutSchedule():
+            _check_name("an entrypoint", operation.schedule.job.entrypoint)
+            check_schedule(operation.schedule)
         case Transact():
             if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")

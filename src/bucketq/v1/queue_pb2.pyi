@@ -266,6 +266,42 @@ class VersionRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Schedule(_message.Message):
+    __slots__ = ("name", "cron", "tz", "every_s", "missed", "next_at_us", "last_at_us", "job")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TZ_FIELD_NUMBER: _ClassVar[int]
+    EVERY_S_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AT_US_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_US_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cron: str
+    tz: str
+    every_s: float
+    missed: str
+    next_at_us: int
+    last_at_us: int
+    job: NewJob
+    def __init__(self, name: _Optional[str] = ..., cron: _Optional[str] = ..., tz: _Optional[str] = ..., every_s: _Optional[float] = ..., missed: _Optional[str] = ..., next_at_us: _Optional[int] = ..., last_at_us: _Optional[int] = ..., job: _Optional[_Union[NewJob, _Mapping]] = ...) -> None: ...
+
+class RemoveScheduleRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListSchedulesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Schedules(_message.Message):
+    __slots__ = ("schedules",)
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    schedules: _containers.RepeatedCompositeFieldContainer[Schedule]
+    def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
+
 class TransactionRequest(_message.Message):
     __slots__ = ("operations",)
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -273,7 +309,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "put_schedule", "remove_schedule", "list_schedules")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +324,9 @@ class Operation(_message.Message):
     FIND_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    PUT_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    LIST_SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -302,7 +341,10 @@ class Operation(_message.Message):
     find: FindRequest
     stats: StatsRequest
     version: VersionRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ...) -> None: ...
+    put_schedule: Schedule
+    remove_schedule: RemoveScheduleRequest
+    list_schedules: ListSchedulesRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
@@ -345,7 +387,7 @@ class Refusals(_message.Message):
     def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments")
+    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "schedules")
     DONE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -355,6 +397,7 @@ class Answer(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     done: Done
     refusal: Refusal
     added: Sequences
@@ -364,7 +407,8 @@ class Answer(_message.Message):
     number: int
     stats: StatsResponse
     segments: Segments
-    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ...) -> None: ...
+    schedules: Schedules
+    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., schedules: _Optional[_Union[Schedules, _Mapping]] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("session", "number", "seen_version", "operations")
