@@ -144,17 +144,19 @@ class Committer:
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.
 
-        It may until the last stored beat is a third of the stale timeout old. 0 means that
+        It may until the last stored beat is a third of the stale timeout old, and not beyond the
+        job's own timeout, so that its worker learns in time that it is over. 0 means that
         it may not wait, and was not taken along.
         """
         job = self.state.find(beat.claim.job_id) if self.state else None
         if job is None or beat.claim.token not in (None, job.token):
             return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
-        if age_s is None or age_s >= self._settings.stale_after_s / 3:
+        left_s = self._watch.timeouts.left_s(job.id, self._clock.monotonic_s())
+        if age_s is None or age_s >= self._settings.stale_after_s / 3 or not left_s:
             return 0.0
         self._riders[job.id] = beat
-        return self._settings.stale_after_s / 3 - age_s
+        return min(self._settings.stale_after_s / 3 - age_s, left_s)
 
     def take_riders(self) -> list[Heartbeat]:
         """The heartbeats that still wait for a write, to be written now."""

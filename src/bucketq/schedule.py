@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, PayloadError, QueueFullError
 from bucketq.job import Job, JobStatus, Moment, Seconds
-from bucketq.jobline import StoredJob, encode_job
+from bucketq.jobline import StoredJob, encode_job, line_bytes
 from bucketq.new_job import NAME_MAX, JobOptions, check_new_job, is_text
 
 log = logging.getLogger("bucketq")
@@ -34,8 +34,6 @@ EVERY_MIN_S = 1.0
 _GRACE = timedelta(seconds=60)
 # So many missed ticks are made up for at once; the others follow.
 _AT_ONCE = 1000
-# Whoever waits for jobs is woken by a tick; not by one that could not be fired for so long.
-_WAKES_FOR = timedelta(seconds=5)
 # No change of a time zone's clocks is larger.
 _CLOCK_CHANGE_MAX = timedelta(hours=3)
 _SECOND = timedelta(seconds=1)
@@ -197,12 +195,17 @@ class Schedules:
         """Whether there is a tick to be fired."""
         return self.next_at is not None and self.next_at <= now
 
-    def wakes(self, entrypoint: str | None, now: datetime) -> bool:
-        """Whether a tick has just come that brings a job of this entrypoint, or of any."""
+    def wakes(self, entrypoint: str | None, now: datetime, room_bytes: int) -> bool:
+        """Whether a tick has come that brings a job of this entrypoint, or of any.
+
+        Not if its job has no room: whoever came for it would come again and again, in vain.
+        """
         return self.is_due(now) and any(
             one.next_at is not None
-            and now - _WAKES_FOR < one.next_at <= now
+            and one.next_at <= now
             and entrypoint in (None, one.job.entrypoint)
+            and line_bytes(one.job) <= room_bytes
+            and one.is_known_here
             for one in self
         )
 

@@ -204,7 +204,7 @@ class QueueState:
         latest = (due_key(now)[0], _LAST, _LAST)
         job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
         firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
-        is_due = any(first <= latest for first in firsts) or self.schedules.wakes(entrypoint, now)
+        is_due = any(first <= latest for first in firsts) or self.schedules.wakes(entrypoint, now, self._room)
         return self.waiting(entrypoint) + is_due
 
     def spillable(self) -> int:
@@ -601,11 +601,15 @@ class QueueState:
                 " (collect_after_s). Nothing was changed; do it again, in less time."
             )
 
-    def _make_room(self, size: int) -> None:
-        self.size += size
+    @property
+    def _room(self) -> int:
         # A few batches on their way to the archive are no work; many are, if they cannot get there.
         on_the_way = min(self.ledger.size, 4 * self.settings.archive_bytes_max)
-        if self.size - on_the_way > self.settings.queue_bytes_max:
+        return self.settings.queue_bytes_max - self.size + on_the_way
+
+    def _make_room(self, size: int) -> None:
+        self.size += size
+        if self._room < 0:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
                 f" {self._table.count(JobStatus.IN_PROGRESS)} jobs in progress and"

@@ -5,6 +5,7 @@ this process first saw the claim. Heartbeats do not prolong it.
 """
 
 import heapq
+import math
 
 from bucketq.job import Job, JobStatus
 from bucketq.state import QueueState
@@ -35,6 +36,11 @@ class TimeoutWatch:
     def forget(self, job_id: str) -> None:
         """The job does not run any more."""
         self._until.pop(job_id, None)
+
+    def left_s(self, job_id: str, now_s: float) -> float:
+        """How long the attempt may still take."""
+        known = self._until.get(job_id)
+        return max(0.0, known[1] - now_s) if known else math.inf
 
     def over(self, state: QueueState, now_s: float) -> list[Job]:
         """The running jobs whose time is up."""

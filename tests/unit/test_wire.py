@@ -15,6 +15,7 @@ from bucketq import (
     JobStatus,
     OutcomeUnknownError,
     PayloadError,
+    ScheduleNotFoundError,
     Stats,
 )
 from bucketq.errors import NotLeaderError, SessionForgottenError
@@ -36,6 +37,8 @@ from bucketq.operation import (
     RequeueSilent,
     Transact,
 )
+from bucketq.schedule import Missed, Schedule
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import answer_message, answer_of, operation_message, operation_of
@@ -70,6 +73,8 @@ SEGMENT = Segment(
     last=(1, 0, 10),
     ids=("a", "b"),
 )
+CRON = Schedule(name="report", cron="30 9 * * *", tz="Europe/Vienna", missed=Missed.ALL, job=NEW)
+EVERY = Schedule(name="poll", every_s=1.5, next_at=NOW, last_at=NOW - timedelta(seconds=1), job=NEW)
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
 OPERATIONS = [
     Enqueue((NEW, NEW)),
@@ -89,6 +94,10 @@ OPERATIONS = [
     Count(),
     Refresh(),
     Transact((Ack(CLAIM, NOW), Enqueue((NEW,)))),
+    PutSchedule(CRON, NOW),
+    PutSchedule(EVERY, NOW),
+    RemoveSchedule("report"),
+    ListSchedules(),
 ]
 
 
@@ -112,6 +121,9 @@ ANSWERS = [
     (Find("1"), FULL),
     (Find("1"), [SEGMENT]),
     (Find("1"), []),
+    (PutSchedule(EVERY, NOW), EVERY),
+    (ListSchedules(), [CRON, EVERY]),
+    (ListSchedules(), []),
 ]
 
 
@@ -127,6 +139,7 @@ def test_answers_come_as_they_were_sent(operation, answer):
         JobNotFoundError("1"),
         ClaimLostError("1", "another worker holds it now"),
         PayloadError("too large"),
+        ScheduleNotFoundError("no schedule"),
         OutcomeUnknownError("who knows"),
         NotLeaderError("10.0.0.7:7420"),
         SessionForgottenError(7),
