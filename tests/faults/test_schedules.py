@@ -189,7 +189,9 @@ def test_a_leading_broker_fires_alone_and_its_follower_goes_on():
         for process, one in zip(processes, brokers, strict=True):
             process.start(one.run())
             await until(lambda: any(one.is_leading for one in brokers))
-        await asyncio.sleep(200)
+        await asyncio.sleep(60.5 - asyncio.get_running_loop().time())
+        assert await fired(storage) == minutes(1, 1), "in time"
+        await asyncio.sleep(140)
         assert await fired(storage) == minutes(1, 3)
         processes[0].kill()
         asyncio.get_running_loop().call_later(1e6, processes[0].bury)
@@ -211,13 +213,7 @@ def test_where_a_broker_leads_embedded_queues_let_it_go_first_and_step_in_if_it_
             process.start(one.run())
             await until(lambda: one.is_leading)
             await q.stats()
-            writes = []
-            for second in range(1, 185):
-                await asyncio.sleep(1)
-                if second % 60 == 0:
-                    await q.stats()
-                    writes.append(decode((await storage.read())[0]).schedules.get("beat").last_at)
-            assert len(writes) == 3
+            await asyncio.sleep(185)
             process.kill()
             asyncio.get_running_loop().call_later(1e6, process.bury)
             now_s = asyncio.get_running_loop().time()
