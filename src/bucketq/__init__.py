@@ -32,6 +32,7 @@ from bucketq.errors import (
     PayloadError,
     QueueClosedError,
     QueueFullError,
+    ScheduleNotFoundError,
     SlowDownError,
     StorageError,
     UnusableStorageError,
@@ -40,6 +41,7 @@ from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.new_batch import NewBatch, Then
 from bucketq.queue import Queue
+from bucketq.schedule import Schedule
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage import (
@@ -95,6 +97,8 @@ __all__ = [
     "QueueFullError",
     "QueueState",
     "S3Storage",
+    "Schedule",
+    "ScheduleNotFoundError",
     "Settings",
     "SlowDownError",
     "Stats",

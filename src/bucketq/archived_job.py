@@ -7,7 +7,8 @@ The object is a JSON array, and each job one line of it. What has its default va
 (the status `completed`, 1 for `attempts_total`), and so is what the rest tells:
 `first_claimed_at` where it is `claimed_at`, and the last of the attempts, which began with
 `claimed_at`, ended with `finished_at` as `status` and `error` say, and was `worker`'s. So most
-jobs need no `earlier_attempts`. Payloads are spelt as in queue.json: under `json` if they are
+jobs need no `earlier_attempts`. A job that nobody held at its end has no `claimed_at`, and its
+`earlier_attempts` are all. Payloads are spelt as in queue.json: under `json` if they are
 JSON, else base64 under `payload`; a large one is named by `payload_object`. In an object that
 several batches were compacted into, `batch` comes last in each line: the version that sealed it.
 """
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ARCHIVE, hour_of
 from bucketq.errors import CorruptStateError
-from bucketq.job import STALE, Attempt, Count, Job, Moment, Outcome, payload_json
+from bucketq.job import STALE, TIMED_OUT, Attempt, Count, Job, Moment, Outcome, payload_json
 from bucketq.jobline import UNREADABLE, is_json_line
 
 FORMAT = 1
@@ -35,6 +36,8 @@ class FinishedStatus(StrEnum):
     COMPLETED = "completed"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    # Its time was over before it began.
+    EXPIRED = "expired"
 
 
 class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +53,7 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: FinishedStatus
     priority: int
     created_at: datetime
-    # None if nobody held it when it ended.
+    # None if nobody ever claimed it, or nobody held it at its end.
     first_claimed_at: datetime | None
     claimed_at: datetime | None
     finished_at: datetime
@@ -93,13 +96,6 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
-# A worker has to hold a job for it to end like this.
-CLAIMED = (FinishedStatus.COMPLETED, FinishedStatus.DEAD)
-
-_OUTCOMES = {
-    FinishedStatus.COMPLETED: Outcome.COMPLETED,
-    FinishedStatus.DEAD: Outcome.FAILED,
-}
 _DEAD = b'"status":"dead"'
 _BATCH = b',"batch":'
 _KEPT = b'"payload_object":"archive/'
@@ -222,8 +218,8 @@ def decode_archived(line: bytes) -> ArchivedJob:
         raise CorruptStateError(
             f"it has format {read.v}, this bucketq knows {FORMAT}: upgrade bucketq to read it"
         )
-    if read.claimed_at is None and read.status in CLAIMED:
-        raise CorruptStateError(f"no archived job: one that is {read.status.value} has a claimed_at")
+    if read.claimed_at is None and read.status is FinishedStatus.COMPLETED:
+        raise CorruptStateError("no archived job: it is completed, but has no claimed_at")
     return ArchivedJob(
         id=read.id,
         entrypoint=read.entrypoint,
@@ -246,11 +242,18 @@ def decode_archived(line: bytes) -> ArchivedJob:
 
 def _last_attempt(read: _ReadLine) -> Iterator[Attempt]:
     if read.claimed_at is not None:
-        is_stale = read.status is not FinishedStatus.COMPLETED and read.error == STALE
         yield Attempt(
             claimed_at=read.claimed_at,
             ended_at=read.finished_at,
-            outcome=Outcome.STALE if is_stale else _OUTCOMES.get(read.status, Outcome.CANCELLED),
+            outcome=_outcome(read.status, read.error),
             worker=read.worker,
             error=read.error,
         )
+
+
+def _outcome(status: FinishedStatus, error: str | None) -> Outcome:
+    if status is not FinishedStatus.DEAD:
+        return Outcome.COMPLETED if status is FinishedStatus.COMPLETED else Outcome.CANCELLED
+    if error == STALE:
+        return Outcome.STALE
+    return Outcome.TIMED_OUT if error and error.startswith(TIMED_OUT) else Outcome.FAILED

@@ -10,8 +10,8 @@
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed, which unique keys are kept though their jobs are finished, and
-what is left of `batches`.
+which bulk loads have landed, which unique keys are kept though their jobs are finished, what
+is left of `batches`, and the schedules, one a line.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -33,6 +33,7 @@ from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.kept_keys import KeptKey, KeptKeys
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.loads import LoadMark, Loads
+from bucketq.schedule import Schedules, StoredSchedule, encode_schedule
 from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.signatures import Signature, Signatures
@@ -92,6 +93,7 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loads: dict[str, LoadMark] = {}
     kept_keys: dict[str, KeptKey] = {}
     batches: dict[str, _StoredBatch] = {}
+    schedules: list[StoredSchedule] = []
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -132,6 +134,8 @@ class StateEncoder:
         self._joined: dict[int, bytes] = {}
         self._backlog = Backlog()
         self._manifest = b""
+        self._schedules = Schedules()
+        self._schedule_lines = b""
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
         self._kept_keys = -1, b""
@@ -199,6 +203,11 @@ class StateEncoder:
         if self._batches:
             lines = (_encode(name) + b":" + line for name, (_, line) in self._batches.items())
             pieces.append(b',"batches":{\n' + b",\n".join(lines) + b"\n}")
+        if state.schedules is not self._schedules:
+            self._schedules = state.schedules
+            spelt = b",\n".join(map(encode_schedule, state.schedules))
+            self._schedule_lines = b',"schedules":[\n%b\n]' % spelt if spelt else b""
+        pieces.append(self._schedule_lines)
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -285,6 +294,8 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
         _refuse_newer_format(content, name)
     if _has_doubles(job.id for job in document.jobs):
         raise CorruptStateError(f"{name} holds two jobs with the same id. Nothing was changed.")
+    if _has_doubles(schedule.name for schedule in document.schedules):
+        raise CorruptStateError(f"{name} holds two schedules of the same name. Nothing was changed.")
     if _has_doubles(segment.name for segment in segments):
         raise CorruptStateError(f"{name} holds the same segment twice. Nothing was changed.")
     state = _from_jqueue(document) if document.format == 0 else _from_document(document, segments, name)
@@ -319,6 +330,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         loads=Loads(document.loads),
         kept_keys=KeptKeys(document.kept_keys),
         batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
+        schedules=Schedules(stored.schedule() for stored in document.schedules),
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

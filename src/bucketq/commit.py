@@ -144,17 +144,19 @@ class Committer:
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.
 
-        It may until the last stored beat is a third of the stale timeout old. 0 means that
+        It may until the last stored beat is a third of the stale timeout old, and not beyond the
+        job's own timeout, so that its worker learns in time that it is over. 0 means that
         it may not wait, and was not taken along.
         """
         job = self.state.find(beat.claim.job_id) if self.state else None
         if job is None or beat.claim.token not in (None, job.token) or job.is_cancelled:
             return 0.0
         age_s = self._watch.age_s(job, self._clock.monotonic_s())
-        if age_s is None or age_s >= self._settings.stale_after_s / 3:
+        left_s = self._watch.timeouts.left_s(job.id, self._clock.monotonic_s())
+        if age_s is None or age_s >= self._settings.stale_after_s / 3 or not left_s:
             return 0.0
         self._riders[job.id] = beat.after(self._riders.get(job.id))
-        return self._settings.stale_after_s / 3 - age_s
+        return min(self._settings.stale_after_s / 3 - age_s, left_s)
 
     def _keep_riders(self, riders: Mapping[str, Heartbeat]) -> None:
         newer = {job_id: beat.after(riders.get(job_id)) for job_id, beat in self._riders.items()}
@@ -186,6 +188,7 @@ class Committer:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
+        self._end_overdue(state)
         self._requeue_silent(state, batch, riders)
         answers: Answers = []
         for pending in batch:
@@ -199,6 +202,11 @@ class Committer:
         for name in self.archived:
             state.drop_archived(name)
         return answers, True
+
+    def _end_overdue(self, state: QueueState) -> None:
+        for job in self._watch.timeouts.over(state, self._clock.monotonic_s()):
+            log.info("job %s has taken longer than it may", job.id)
+            state.time_out(Claim.of(job), self._clock.now())
 
     def _requeue_silent(
         self, state: QueueState, batch: list[Pending], riders: Mapping[str, Heartbeat]

@@ -149,6 +149,8 @@ class BrokerQueue(EmbeddedQueue):
 
     _backoff = EXPONENTIAL
     _group: GroupCommit | None = None
+    # Whether it is the queue that a leading broker serves.
+    _leads = False
 
     def __init__(
         self,
@@ -168,7 +170,8 @@ class BrokerQueue(EmbeddedQueue):
             raise QueueClosedError("this queue is open already")
         # A writer of its own each time: two that share a name take each other's commits for
         # their own, be it a fork or a queue that is opened again while it is still closing.
-        self._group = GroupCommit(self._new_committer(), self._objects, self.settings, self._clock)
+        committer = self._new_committer()
+        self._group = GroupCommit(committer, self._objects, self.settings, self._clock, leads=self._leads)
         return self
 
     async def __aexit__(

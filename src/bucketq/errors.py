@@ -8,6 +8,7 @@
     ├── KeyTakenError             another job has this unique key
     ├── JobFailedError            the job whose result was asked for did not succeed
     │   └── JobNotDoneError       it was cancelled, or expired
+    ├── ScheduleNotFoundError     no schedule of this name
     ├── CASConflictError          another writer was faster, on every try
     ├── StorageError              the storage failed; `.cause` says how
     │   ├── UnusableStorageError  it cannot work like this; never retried
@@ -107,6 +108,10 @@ class JobFailedError(BucketQError):
 
 class JobNotDoneError(JobFailedError):
     """The job ended without being done: it was cancelled, or expired; `error` is the reason."""
+
+
+class ScheduleNotFoundError(BucketQError):
+    """No schedule has this name: it was removed, or never made."""
 
 
 class CASConflictError(BucketQError):

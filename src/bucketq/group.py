@@ -23,6 +23,7 @@ from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
+from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
 
 _BESIDE_S = 0.05
@@ -32,7 +33,13 @@ class GroupCommit:
     """Gathers operations while a commit is under way and commits them together."""
 
     def __init__(
-        self, committer: Committer, objects: SideObjects | None, settings: Settings, clock: Clock
+        self,
+        committer: Committer,
+        objects: SideObjects | None,
+        settings: Settings,
+        clock: Clock,
+        *,
+        leads: bool = False,
     ) -> None:
         self._committer = committer
         self._clock = clock
@@ -51,6 +58,7 @@ class GroupCommit:
         self._watched_version = 0
         self._departure: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._ticker = Ticker(committer, clock, self.submit, leads=leads)
         self._task = self._loop.create_task(self._run(), name="bucketq group commit")
 
     def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
@@ -117,6 +125,7 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
+        self._ticker.close()
         try:
             await self._upkeep.close()
         finally:
@@ -176,6 +185,7 @@ class GroupCommit:
                     self._wake_watchers(self._committer.state)
         finally:
             self._closing = True
+            self._ticker.close()
             self._upkeep.abandon()
             for fetch in self._fetches:
                 fetch.cancel()
@@ -188,6 +198,7 @@ class GroupCommit:
             self._fetches.add(fetch)
             fetch.add_done_callback(self._fetched)
         self._upkeep.after_commit()
+        self._ticker.after_commit()
 
     async def _fetch(self, segments: tuple[Needed, ...], deferred: list[Pending]) -> None:
         try:

@@ -32,6 +32,8 @@ class JobStatus(StrEnum):
 
 # The error of an attempt that ended because its worker fell silent.
 STALE = "stale: no heartbeat from its worker"
+# How that of one begins which took too long.
+TIMED_OUT = "timed out after "
 
 
 class Outcome(StrEnum):

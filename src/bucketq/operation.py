@@ -26,10 +26,12 @@ from bucketq.errors import (
     QueueFullError,
     SessionForgottenError,
 )
+from bucketq.expiry import MoreExpiredError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.loads import LoadMark
 from bucketq.new_job import IfExists
 from bucketq.refusal import Refusal
+from bucketq.scheduling import Fire, ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment
 from bucketq.sessions import SessionMark
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
@@ -131,7 +133,7 @@ class Load(msgspec.Struct, frozen=True, gc=False):
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
-    """Claim up to `batch_size` waiting jobs."""
+    """Claim up to `batch_size` waiting jobs. None if there may be some, behind many that have expired."""
 
     entrypoint: str | None
     batch_size: int
@@ -139,12 +141,15 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     now: datetime
     worker: str | None = None
 
-    def __call__(self, state: QueueState) -> list[Job]:
+    def __call__(self, state: QueueState) -> list[Job] | None:
+        state.fire(self.now)
         state.wake(self.now, self.entrypoint)
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             try:
                 job = state.dequeue(self.entrypoint, self.token, self.now, self.worker)
+            except MoreExpiredError:
+                return claimed or None
             except (SegmentNeededError, QueueFullError) as error:
                 # A short batch is better than none; but there is room to read one more segment.
                 if not claimed or (isinstance(error, SegmentNeededError) and not state.shelf.is_full):
@@ -440,7 +445,9 @@ def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, l
             return job if job is not None and job.token is None else None
         case AckMany():
             return []
-        case Refresh() | Count() | Find() | FindBatch() | LookUp():
+        case PutSchedule():
+            return state.schedules.get(operation.schedule.name)
+        case Refresh() | Count() | Find() | FindBatch() | LookUp() | ListSchedules():
             return operation(state)
     return None
 
@@ -483,6 +490,10 @@ Operation = (
     | ForgetExpired
     | ReadLedger
     | Collect
+    | PutSchedule
+    | RemoveSchedule
+    | ListSchedules
+    | Fire
     | Transact
     | ListInFile
     | Refuse
@@ -529,6 +540,8 @@ def bytes_of(operation: Operation) -> int:
             return sum(len(job.payload) for job in operation.jobs)
         case EnqueueBatch():
             return len(operation.then.payload) + bytes_of(operation.part)
+        case PutSchedule():
+            return len(operation.schedule.job.payload)
         case Ack():
             return len(operation.result)
         case Nack() | Bury():

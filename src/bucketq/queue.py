@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from msgspec.structs import replace
 
@@ -62,6 +62,8 @@ from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.progress import check_progress
 from bucketq.results import result_of
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
+from bucketq.schedule import Schedule, new_schedule
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.settings import Settings
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
@@ -452,6 +454,44 @@ class Queue(ABC):
         """
         requeued: int = await self._submit(RequeueSilent(self._clock.now() - timeout, self._clock.now()))
         return requeued
+
+    async def schedule(
+        self,
+        name: str,
+        entrypoint: str,
+        payload: Any = b"",
+        priority: int = 0,
+        *,
+        cron: str | None = None,
+        tz: str = "UTC",
+        every: Duration | None = None,
+        missed: Literal["skip", "last", "all"] = "last",
+        **options: Unpack[JobOptions],
+    ) -> Schedule:
+        """Enqueue a job again and again: at the times of `cron`, or `every` so many seconds.
+
+            await q.schedule("report", "send_report", cron="30 9 * * MON-FRI", tz="Europe/Vienna")
+            await q.schedule("poll", "fetch_feed", {"feed": 7}, every=60, key="poll", expires_in=50)
+
+        Each tick is fired once, whoever does it; `job.run_at` tells which it was. Of ticks that were
+        missed, because nobody was there, none is made up for ("skip"), the newest ("last"), or "all".
+        The options are those of `enqueue`; with a `key`, a tick that comes while the last job still
+        waits or runs is passed over. A schedule of the same name is replaced; if its times stay what
+        they were, so does its next tick.
+        """
+        model = self._new_job(entrypoint, payload, priority, options)
+        schedule = new_schedule(name, model, options, cron=cron, tz=tz, every=every, missed=missed)
+        stored: Schedule | None = await self._submit(PutSchedule(schedule, self._clock.now()))
+        return stored or schedule
+
+    async def unschedule(self, name: str) -> None:
+        """End a schedule; what it has enqueued stays. Raises ScheduleNotFoundError."""
+        await self._submit(RemoveSchedule(name))
+
+    async def schedules(self) -> list[Schedule]:
+        """The schedules, with their next tick (`next_at`) and the last one that was fired (`last_at`)."""
+        schedules: list[Schedule] = await self._submit(ListSchedules())
+        return schedules
 
     def transaction(self) -> Transaction:
         """Collect enqueues, acks and nacks that land in one commit or not at all.

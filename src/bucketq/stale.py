@@ -13,6 +13,7 @@ from datetime import datetime
 
 from bucketq.job import Job, JobStatus
 from bucketq.state import QueueState
+from bucketq.timeouts import TimeoutWatch
 
 _HEAP_SLACK = 64
 
@@ -24,6 +25,7 @@ class StaleWatch:
         self._stale_after_s = stale_after_s
         self._beats: dict[str, tuple[str | None, datetime | None, float]] = {}
         self._due: list[tuple[float, str]] = []
+        self.timeouts = TimeoutWatch()
 
     def observe(self, state: QueueState, job_ids: Iterable[str], now_s: float) -> None:
         """Take note of how these jobs stand now."""
@@ -31,9 +33,12 @@ class StaleWatch:
             job = state.find(job_id)
             if job is None or job.status is not JobStatus.IN_PROGRESS:
                 self._beats.pop(job_id, None)
+                self.timeouts.forget(job_id)
             elif self.age_s(job, now_s) is None:
                 self._beats[job_id] = job.token, job.heartbeat_at, now_s
                 heapq.heappush(self._due, (now_s + self._stale_after_s, job_id))
+                if job.timeout_s:
+                    self.timeouts.watch(job, now_s)
         # Finished jobs leave their entries behind: sweep when they are the most.
         if len(self._due) > 2 * len(self._beats) + _HEAP_SLACK:
             self._due = [(beat[2] + self._stale_after_s, job_id) for job_id, beat in self._beats.items()]

@@ -41,8 +41,10 @@ from bucketq.errors import (
     JobNotFoundError,
     KeyTakenError,
     QueueFullError,
+    ScheduleNotFoundError,
     StorageError,
 )
+from bucketq.expiry import MoreExpiredError, is_expired, timed_out
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
 from bucketq.kept_keys import KeptKeys
@@ -50,6 +52,7 @@ from bucketq.ledger import Ledger
 from bucketq.loads import LoadMark, Loads
 from bucketq.new_job import IfExists
 from bucketq.object_name import version_of
+from bucketq.schedule import Schedule, Schedules
 from bucketq.segment import Key, Segment, due_key, due_moment, key_of
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.settings import Settings
@@ -78,6 +81,8 @@ _ID_BYTES = 40
 _SEGMENTS_AT_ONCE = 8
 # A segment that so many jobs have left one by one is given up: each costs in every commit.
 _HOLES_MAX = 500
+# So many expired jobs are finished in one operation; the others follow.
+_EXPIRED_AT_ONCE = 1000
 
 
 class Stats(NamedTuple):
@@ -125,6 +130,7 @@ class QueueState:
         loads: Loads | None = None,
         kept_keys: KeptKeys | None = None,
         batches: Batches | None = None,
+        schedules: Schedules | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -143,6 +149,7 @@ class QueueState:
         self.loads = loads or Loads()
         self.kept_keys = kept_keys or KeptKeys()
         self.batches = batches or Batches()
+        self.schedules = schedules or Schedules()
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.
@@ -215,9 +222,10 @@ class QueueState:
         return self._table.ready.count(entrypoint) + self.backlog.count(_QUEUED, entrypoint)
 
     def next_due(self) -> datetime | None:
-        """When the next scheduled job is due; None if there is none."""
+        """When the next scheduled job is due, or a schedule's next tick; None if there is none."""
         job, segment = self._table.due.first(), self.backlog.first_scheduled()
         moments = [job.run_at] if job is not None and job.run_at is not None else []
+        moments += [self.schedules.next_at] if self.schedules.next_at is not None else []
         return min([*moments, due_moment(segment.first)] if segment else moments, default=None)
 
     def claimable(self, entrypoint: str | None, now: datetime) -> int:
@@ -225,7 +233,8 @@ class QueueState:
         latest = (due_key(now)[0], _LAST, _LAST)
         job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
         firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
-        return self.waiting(entrypoint) + any(first <= latest for first in firsts)
+        is_due = any(first <= latest for first in firsts) or self.schedules.wakes(entrypoint, now, self._room)
+        return self.waiting(entrypoint) + is_due
 
     def spillable(self) -> int:
         """How many jobs in queue.json itself could stand in segments."""
@@ -323,6 +332,28 @@ class QueueState:
         self.loads = self.loads.remembered(name, mark)
         self.changes += 1
 
+    def put_schedule(self, schedule: Schedule, now: datetime) -> None:
+        """Add a schedule, or replace the one of its name."""
+        self._make_room(line_bytes(schedule.job))
+        self.schedules = self.schedules.put(schedule, now)
+        self.changes += 1
+
+    def remove_schedule(self, name: str) -> None:
+        """Take a schedule out; what it has enqueued stays."""
+        if self.schedules.get(name) is None:
+            raise ScheduleNotFoundError(f"there is no schedule {name!r}; `schedules` lists those there are")
+        self.schedules = self.schedules.without(name)
+        self.changes += 1
+
+    def fire(self, now: datetime) -> None:
+        """Enqueue the jobs of the ticks that have come, each once."""
+        if self.schedules.is_due(now):
+            before = self.schedules
+            fired = before.fired(now, lambda job: self.attempt(lambda state: state.enqueue(job)))
+            if fired is not before:
+                self.schedules = fired
+                self.changes += 1
+
     def wake(self, now: datetime, entrypoint: str | None = None) -> None:
         """Let scheduled jobs whose time has come stand in line, of very many not all at once.
 
@@ -345,6 +376,8 @@ class QueueState:
     ) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
         job = self._next_ready(entrypoint)
+        if job is not None and job.expires_at is not None:
+            job = self._next_unexpired(job, entrypoint, now)
         if job is None:
             return None
         if self._table.count(JobStatus.IN_PROGRESS):
@@ -387,7 +420,7 @@ class QueueState:
         """The work failed: back to its place in line, at once or later, or dead if no attempt is left."""
         job = self._held(claim)
         attempt = _attempt(job, now, Outcome.FAILED, error, trace)
-        if job.failures >= job.max_attempts:
+        if job.failures >= job.max_attempts or is_expired(job, retry_at or now):
             return self._end_attempt(job, attempt, error, JobStatus.DEAD)
         if retry_at is None or retry_at <= now:
             return self._end_attempt(job, attempt, error, _QUEUED)
@@ -419,9 +452,17 @@ class QueueState:
         job = self._held(claim)
         job = replace(job, crashes=job.crashes + 1)
         attempt = _attempt(job, now, Outcome.STALE, STALE)
-        if job.crashes < job.max_crashes:
+        if job.crashes < job.max_crashes and not is_expired(job, now):
             return self._end_attempt(job, attempt, STALE, _QUEUED)
         return self._end_attempt(job, attempt, STALE, JobStatus.DEAD)
+
+    def time_out(self, claim: Claim, now: datetime) -> Job:
+        """The attempt has taken longer than its job allows: it failed, whatever its worker is doing."""
+        job = self._held(claim)
+        error = timed_out(job)
+        attempt = _attempt(job, now, Outcome.TIMED_OUT, error)
+        is_last = job.failures >= job.max_attempts or is_expired(job, now)
+        return self._end_attempt(job, attempt, error, JobStatus.DEAD if is_last else _QUEUED)
 
     def release(self, claim: Claim, left_at: datetime | None = None) -> None:
         """Undo a claim: it costs no attempt. Its worker left, or (without a time) never heard of it."""
@@ -640,7 +681,7 @@ class QueueState:
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished, kept_keys = len(self.ledger.finished), self.kept_keys.save_point()
-        batches = self.batches
+        batches, schedules = self.batches, self.schedules
         totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
@@ -648,7 +689,7 @@ class QueueState:
             self._table.roll_back(save_point)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog, self.loads = backlog, loads
-            self.batches = batches
+            self.batches, self.schedules = batches, schedules
             self.ledger.cut(finished)
             self.kept_keys.roll_back(kept_keys)
             del self.dropped[dropped:]
@@ -807,11 +848,15 @@ class QueueState:
                 " (collect_after_s). Nothing was changed; do it again, in less time."
             )
 
-    def _make_room(self, size: int) -> None:
-        self.size += size
+    @property
+    def _room(self) -> int:
         # A few batches on their way to the archive are no work; many are, if they cannot get there.
         on_the_way = min(self.ledger.size, 4 * self.settings.archive_bytes_max)
-        if self.size - on_the_way > self.settings.queue_bytes_max:
+        return self.settings.queue_bytes_max - self.size + on_the_way
+
+    def _make_room(self, size: int) -> None:
+        self.size += size
+        if self._room < 0:
             raise QueueFullError(
                 f"queue.json would pass {self.settings.queue_bytes_max} bytes (queue_bytes_max); it holds"
                 f" {self._table.count(JobStatus.IN_PROGRESS)} jobs in progress and"
@@ -853,6 +898,28 @@ class QueueState:
             except SegmentNeededError:
                 upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
                 raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
+
+    def _next_unexpired(self, job: Job | None, entrypoint: str | None, now: datetime) -> Job | None:
+        """From this job on, the next one whose time is not over; those before it are finished."""
+        for _ in range(_EXPIRED_AT_ONCE):
+            if job is None or not is_expired(job, now):
+                return job
+            self._expire(job, now)
+            try:
+                job = self._next_ready(entrypoint)
+            except SegmentNeededError as error:
+                raise MoreExpiredError from error
+        raise MoreExpiredError
+
+    def _expire(self, job: Job, now: datetime) -> None:
+        if job.attempts:
+            # It was tried, and what would have been another try comes too late.
+            self._put(replace(job, status=JobStatus.DEAD))
+            self.dead_total += 1
+            self._finish(job, FinishedStatus.DEAD, now, job.error)
+            return
+        self._remove(job)
+        self._give_up(job, FinishedStatus.EXPIRED, now, job.error)
 
     def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
         # Half of what stays, so that it is not soon sent back.

@@ -31,6 +31,7 @@ from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions
 from bucketq.remote.queue import RemoteQueue
 from bucketq.retry import RetryPolicy
+from bucketq.schedule import Schedule
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import ObjectInfo
@@ -222,6 +223,31 @@ class Queue:
     def requeue_stale(self, timeout: timedelta) -> int:
         """Take every job whose last heartbeat is older than `timeout`; return how many."""
         return self._run(self._opened.requeue_stale(timeout))
+
+    def schedule(
+        self,
+        name: str,
+        entrypoint: str,
+        payload: Any = b"",
+        priority: int = 0,
+        *,
+        cron: str | None = None,
+        tz: str = "UTC",
+        every: Duration | None = None,
+        missed: Literal["skip", "last", "all"] = "last",
+        **options: Unpack[JobOptions],
+    ) -> Schedule:
+        """Enqueue a job again and again: at the times of `cron`, or `every` so many seconds."""
+        times: dict[str, Any] = {"cron": cron, "tz": tz, "every": every, "missed": missed}
+        return self._run(self._opened.schedule(name, entrypoint, payload, priority, **times, **options))
+
+    def unschedule(self, name: str) -> None:
+        """End a schedule."""
+        self._run(self._opened.unschedule(name))
+
+    def schedules(self) -> list[Schedule]:
+        """The schedules, with their next and last ticks."""
+        return self._run(self._opened.schedules())
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -40,6 +40,8 @@ from bucketq.operation import (
     Transact,
 )
 from bucketq.refusal import Refusal
+from bucketq.schedule import Missed, Schedule
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
@@ -259,6 +261,34 @@ def _new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
     )
 
 
+def _schedule_message(schedule: Schedule) -> pb.Schedule:
+    return pb.Schedule(
+        name=schedule.name,
+        cron=schedule.cron,
+        tz=schedule.tz,
+        every_s=schedule.every_s,
+        missed=schedule.missed.value,
+        next_at_us=microseconds(schedule.next_at),
+        last_at_us=microseconds(schedule.last_at),
+        job=_new_job_message(schedule.job),
+    )
+
+
+def _schedule_of(message: pb.Schedule, now: datetime, mint: Mint | None = None) -> Schedule:
+    if message.missed not in ("", *Missed):
+        raise ConfigurationError(f"missed is 'skip', 'last' or 'all', not {message.missed!r}")
+    return Schedule(
+        name=message.name,
+        cron=message.cron if message.HasField("cron") else None,
+        tz=message.tz or "UTC",
+        every_s=message.every_s,
+        missed=Missed(message.missed or Missed.LAST),
+        next_at=moment(message.next_at_us),
+        last_at=moment(message.last_at_us),
+        job=_new_job_of(message.job, now, mint),
+    )
+
+
 def _claim_message(claim: Claim) -> pb.Claim:
     return pb.Claim(job_id=claim.job_id, token=claim.token)
 
@@ -335,6 +365,12 @@ def operation_message(operation: Operation) -> pb.Operation:
             return pb.Operation(stats=pb.StatsRequest())
         case Refresh():
             return pb.Operation(version=pb.VersionRequest())
+        case PutSchedule():
+            return pb.Operation(put_schedule=_schedule_message(operation.schedule))
+        case RemoveSchedule():
+            return pb.Operation(remove_schedule=pb.RemoveScheduleRequest(name=operation.name))
+        case ListSchedules():
+            return pb.Operation(list_schedules=pb.ListSchedulesRequest())
     raise ConfigurationError(f"a client does not send {type(operation).__name__}")
 
 
@@ -393,6 +429,12 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return Count()
         case "version":
             return Refresh()
+        case "put_schedule":
+            return PutSchedule(_schedule_of(message.put_schedule, now, mint), now)
+        case "remove_schedule":
+            return RemoveSchedule(message.remove_schedule.name)
+        case "list_schedules":
+            return ListSchedules()
     raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
 
 
@@ -487,6 +529,8 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(batch=pb.BatchCounts(**answer._asdict()))
         case int():
             return pb.Answer(number=answer)
+        case Schedule():
+            return pb.Answer(schedules=pb.Schedules(schedules=[_schedule_message(answer)]))
     match operation:
         case Enqueue():
             if all(job.key is None and not job.after for job in operation.jobs):
@@ -501,6 +545,8 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(refusals=pb.Refusals(refusals=map(refusal_message, answer)))
         case Find() | Cancel() | Redrive() | Discard():
             return pb.Answer(segments=pb.Segments(segments=map(msgspec.json.encode, answer)))
+        case ListSchedules():
+            return pb.Answer(schedules=pb.Schedules(schedules=map(_schedule_message, answer)))
     raise TypeError(f"no answer to {type(operation).__name__}: {answer!r}")
 
 
@@ -534,6 +580,9 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
             return stats_of(message.stats)
         case "segments":
             return list(_segments_of(message.segments.segments))
+        case "schedules":
+            schedules = [_schedule_of(one, _EPOCH) for one in message.schedules.schedules]
+            return schedules[0] if isinstance(operation, PutSchedule) else schedules
     return None
 
 

@@ -275,6 +275,8 @@ def the_archive_tells_what_happened(record):
         is_dead = job.id in deaths
         if (job.status == "dead") != is_dead or (job.id in acks and is_dead):
             raise ViolationError(f"{job.id} is archived as {job.status}", job.id)
+        if job.claimed_at is None:
+            continue
         if job.attempts_total < len(job.attempts) or job.first_claimed_at > job.claimed_at:
             raise ViolationError(f"the attempts of {job.id} make no sense: {job}", job.id)
         if not job.created_at <= job.claimed_at <= job.finished_at:

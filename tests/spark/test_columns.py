@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bucketq.archive import Wanted
 from bucketq.archived_job import FinishedStatus, decode_archived, encode_archived, with_batch
-from bucketq.job import STALE, Attempt, Job, Outcome
+from bucketq.job import STALE, TIMED_OUT, Attempt, Job, Outcome
 from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, extra_fields, live
 
 NOW = datetime(2026, 2, 15, 10, tzinfo=UTC)
@@ -56,16 +56,23 @@ stowed_jobs = st.builds(
 )
 
 
-def line_of(job, status=FinishedStatus.COMPLETED, error=None, result=b"", finished_at=NOW):
-    return encode_archived(job, status, NOW, finished_at, error, result)
+def line_of(job, status=FinishedStatus.COMPLETED, error=None, result=b"", finished_at=NOW, claimed_at=NOW):
+    return encode_archived(job, status, claimed_at, finished_at, error, result)
 
 
+errors = st.none() | st.sampled_from([STALE, TIMED_OUT + "5 s"]) | texts
 lines = st.builds(
     line_of,
     jobs | stowed_jobs,
     st.sampled_from(FinishedStatus),
-    st.none() | st.just(STALE) | texts,
+    errors,
     st.just(b"") | json_payloads,
+) | st.builds(
+    # Nobody held these at their end.
+    lambda job, status, error: line_of(job, status, error, claimed_at=None),
+    jobs | stowed_jobs,
+    st.sampled_from([FinishedStatus.EXPIRED, FinishedStatus.DEAD]),
+    errors,
 )
 
 

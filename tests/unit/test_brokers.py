@@ -3,8 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from bucketq import ClaimLostError, Job, JobNotFoundError, OutcomeUnknownError, QueueState
+from bucketq import (
+    ClaimLostError,
+    Job,
+    JobNotFoundError,
+    OutcomeUnknownError,
+    QueueState,
+    ScheduleNotFoundError,
+)
 from bucketq.codec import decode, encode
 from bucketq.election import Election, LeaderWatch
 from bucketq.errors import SessionForgottenError
@@ -21,6 +29,8 @@ from bucketq.operation import (
     RequeueSilent,
     StepDown,
 )
+from bucketq.schedule import new_schedule
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.sessions import SESSIONS_MAX
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,6 +129,31 @@ def test_a_batch_that_is_sent_again_changes_nothing_and_is_answered_the_same():
         assert requeued == 0
         assert [one.id for one in added] == ["job-4"]
     assert [one.id for one in first.answers[0]] == ["job-1", "job-2"]
+
+
+def test_schedules_of_a_batch_that_is_sent_again_are_told_as_they_stand():
+    state = QueueState()
+    model = job(1)
+    made = new_schedule("beat", model, {}, cron=None, tz="UTC", every=60, missed="last")
+    work = batch(
+        1,
+        PutSchedule(made, NOW),
+        ListSchedules(),
+        RemoveSchedule("nobody"),
+        PutSchedule(replace(made, name="brief"), NOW),
+        RemoveSchedule("brief"),
+    )
+    first = state.apply(work).answers
+    assert first[:2] == [made, [made]]
+    state.fire(NOW + timedelta(minutes=1))
+    for again in (state, reread(state)):
+        before = again.changes
+        put, listed, refused, brief, removed = again.apply(work).answers
+        assert again.changes == before
+        assert put.next_at == NOW + timedelta(minutes=2)
+        assert listed == [put]
+        assert isinstance(refused, ScheduleNotFoundError)
+        assert (brief, removed) == (None, None)
 
 
 def test_claims_of_a_batch_that_is_sent_again_are_still_held():

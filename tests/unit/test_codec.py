@@ -17,6 +17,7 @@ from bucketq.job import Claim, IfDead
 from bucketq.ledger import batch_content
 from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
+from bucketq.schedule import Schedules, new_schedule
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
 from bucketq.sessions import Sessions
@@ -83,6 +84,7 @@ def example() -> QueueState:
     state.remember("client-2", 7, {"0": Refusal.of(refused), "3": 2}, NOW)
     state.load("orders", LoadMark(7, "a-query"))
     state.load("once", LoadMark(0))
+    state.schedules = Schedules(example_schedules())
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
@@ -112,6 +114,15 @@ def demanding():
         is_cancelled=True,
         redrive_of="job-99",
     )
+
+
+def example_schedules():
+    model = Job(id="", entrypoint="mail", payload=b'{"to": "bob"}', created_at=NOW)
+    times = {"cron": "30 9 * * MON", "tz": "Europe/Vienna", "every": None, "missed": "skip"}
+    yield new_schedule("weekly", model, {}, **times)
+    model = replace(model, payload=b"\x89PNG", expires_at=NOW + timedelta(seconds=50))
+    times = {"cron": None, "tz": "UTC", "every": 60, "missed": "last"}
+    yield replace(new_schedule("minutely", model, {}, **times), last_at=NOW)
 
 
 def example_segment():
@@ -154,6 +165,7 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert list(state.backlog) == list(example().backlog)
     assert state.collected_version == 7
     assert vars(state.ledger) == vars(example().ledger)
+    assert list(state.schedules) == list(example().schedules)
     assert (state.epoch, state.leader) == (1, example().leader)
     assert dict(state.batches) == dict(example().batches)
     assert state.sessions.forgotten_version == example().sessions.forgotten_version == 1
@@ -228,7 +240,7 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 2 + 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
+    assert len(lines) == 2 + 1 + 2 + 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
     document = json.loads("\n".join(lines))
     assert [job["id"] for job in document["jobs"]] == [f"job-{n}" for n in (1, 2, 3, 4, 5, 14, 15, 16)]
     assert [segment["count"] for segment in document["segments"]] == [3, 2, 2, 1]

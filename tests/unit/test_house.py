@@ -25,14 +25,14 @@ FLOORS = [
         "signatures",
     },
     {"job", "duration", "failure"},
-    {"jobline", "ledger", "election", "retry", "new_job", "fingerprint", "kept_keys"},
-    {"segment", "archived_job"},
+    {"jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"},
+    {"segment", "archived_job", "schedule"},
     {"backlog", "ready", "due", "dependents", "batches", "ending", "progress", "new_batch"},
     {"key_shelf"},
     {"shelf", "table"},
     {"unique"},
     {"state"},
-    {"chores", "settlements"},
+    {"chores", "settlements", "scheduling", "timeouts"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"commit", "side_objects"},
@@ -40,7 +40,7 @@ FLOORS = [
         *("collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep"),
         *("dead_letters", "results"),
     },
-    {"upkeep", "bulk", "verify"},
+    {"upkeep", "bulk", "verify", "ticker"},
     {"group"},
     {"queue"},
     {"embedded"},
@@ -82,6 +82,10 @@ PURE = [
         "ending",
         "progress",
         "stale",
+        "schedule",
+        "scheduling",
+        "expiry",
+        "timeouts",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
@@ -132,8 +136,8 @@ def test_pure_rooms_hold_no_io_clock_or_chance():
         assert "open(" not in text, f"{room} opens a file"
 
 
-def test_the_core_needs_only_msgspec_and_obstore():
-    allowed = {"bucketq", "msgspec", "obstore", *sys.stdlib_module_names}
+def test_the_core_needs_only_msgspec_obstore_and_cronsim():
+    allowed = {"bucketq", "msgspec", "obstore", "cronsim", *sys.stdlib_module_names}
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire"} or path.stem.startswith("grpc_")
         if room not in {"demo", "testing", "cli", "spark", "pipeline"} and not is_of_brokers:

@@ -65,3 +65,34 @@ def test_the_age_of_a_heartbeat_is_known_only_for_the_one_last_seen():
     assert watch.age_s(job, now_s=7) == 2
     state.heartbeat(Claim.of(job), LONG_AGO)
     assert watch.age_s(state.find("a"), now_s=7) is None
+
+
+def test_finished_jobs_with_a_timeout_leave_nothing_behind():
+    state = QueueState()
+    watch = StaleWatch(stale_after_s=10)
+    for number in range(1000):
+        state.enqueue(Job(id=str(number), entrypoint="mail", timeout_s=5.0, created_at=LONG_AGO))
+        job = state.dequeue(None, "t", LONG_AGO)
+        watch.observe(state, [job.id], now_s=0)
+        state.ack(Claim.of(job), LONG_AGO)
+        watch.observe(state, [job.id], now_s=0)
+    assert len(watch.timeouts._until) == 0
+    assert len(watch.timeouts._due) < 100
+
+
+def test_heartbeats_do_not_prolong_a_timeout_but_another_claim_begins_anew():
+    state = QueueState()
+    state.enqueue(Job(id="a", entrypoint="mail", timeout_s=5.0, created_at=LONG_AGO))
+    job = state.dequeue(None, "t", LONG_AGO)
+    watch = StaleWatch(stale_after_s=10)
+    watch.observe_all(state, now_s=0)
+    state.heartbeat(Claim.of(job), LONG_AGO)
+    watch.observe_all(state, now_s=3)
+    assert watch.timeouts.over(state, now_s=4) == []
+    assert [one.id for one in watch.timeouts.over(state, now_s=5)] == ["a"]
+    assert len(watch.timeouts.over(state, now_s=6)) == 1, "until the state shows that it was ended"
+    state.time_out(Claim.of(job), LONG_AGO)
+    state.dequeue(None, "u", LONG_AGO)
+    watch.observe_all(state, now_s=6)
+    assert watch.timeouts.over(state, now_s=10) == []
+    assert len(watch.timeouts.over(state, now_s=11)) == 1

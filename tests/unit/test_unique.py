@@ -178,7 +178,7 @@ def test_a_redriven_job_starts_afresh_and_keeps_what_was_asked_of_it():
         tenant="acme",
         limit_key="gpu",
         timeout_s=5.0,
-        expires_at=NOW,
+        expires_at=NOW + HOUR,
         max_crashes=7,
     )
     again = state.redrive("old", "again", NOW + HOUR)

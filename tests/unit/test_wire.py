@@ -18,6 +18,7 @@ from bucketq import (
     KeyTakenError,
     OutcomeUnknownError,
     PayloadError,
+    ScheduleNotFoundError,
     Stats,
 )
 from bucketq.errors import NotLeaderError, SessionForgottenError
@@ -39,6 +40,8 @@ from bucketq.operation import (
     RequeueSilent,
     Transact,
 )
+from bucketq.schedule import Missed, Schedule
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
@@ -74,6 +77,8 @@ SEGMENT = Segment(
     last=(1, 0, 10),
     ids=("a", "b"),
 )
+CRON = Schedule(name="report", cron="30 9 * * *", tz="Europe/Vienna", missed=Missed.ALL, job=NEW)
+EVERY = Schedule(name="poll", every_s=1.5, next_at=NOW, last_at=NOW - timedelta(seconds=1), job=NEW)
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
 OPERATIONS = [
     Enqueue((NEW, NEW)),
@@ -100,6 +105,10 @@ OPERATIONS = [
     Redrive("1", "2", NOW, SEGMENT.name),
     Discard("1", SEGMENT.name),
     SettleMany((Redrive("1", "2", NOW), Discard("3", SEGMENT.name))),
+    PutSchedule(CRON, NOW),
+    PutSchedule(EVERY, NOW),
+    RemoveSchedule("report"),
+    ListSchedules(),
 ]
 
 
@@ -131,6 +140,9 @@ ANSWERS = [
     (Discard("1"), [SEGMENT]),
     (Discard("1"), 1),
     (SettleMany(()), 0),
+    (PutSchedule(EVERY, NOW), EVERY),
+    (ListSchedules(), [CRON, EVERY]),
+    (ListSchedules(), []),
 ]
 
 
@@ -148,6 +160,7 @@ def test_answers_come_as_they_were_sent(operation, answer):
         JobCancelledError("1"),
         KeyTakenError("1", "the key is that of job 1"),
         PayloadError("too large"),
+        ScheduleNotFoundError("no schedule"),
         OutcomeUnknownError("who knows"),
         NotLeaderError("10.0.0.7:7420"),
         SessionForgottenError(7),

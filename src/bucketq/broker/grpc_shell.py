@@ -33,6 +33,7 @@ from bucketq.errors import (
     OutcomeUnknownError,
     PayloadError,
     QueueFullError,
+    ScheduleNotFoundError,
     SessionForgottenError,
     StorageError,
 )
@@ -70,6 +71,7 @@ _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
     (ClaimLostError, grpc.StatusCode.FAILED_PRECONDITION),
     (JobNotFoundError, grpc.StatusCode.NOT_FOUND),
     (KeyTakenError, grpc.StatusCode.ALREADY_EXISTS),
+    (ScheduleNotFoundError, grpc.StatusCode.NOT_FOUND),
     (NotLeaderError, grpc.StatusCode.UNAVAILABLE),
     (SessionForgottenError, grpc.StatusCode.ABORTED),
     (QueueFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),

@@ -25,6 +25,8 @@ from bucketq.segment import Segment, SegmentLines
 class ServedQueue(BrokerQueue):
     """A BrokerQueue that takes part in elections and takes in the batches of clients."""
 
+    _leads = True
+
     async def stand(self, broker: str, address: str, stale: Leader | None) -> Result:
         """Let a broker stand for election."""
         try:

@@ -35,6 +35,8 @@ from bucketq.operation import (
     Transact,
 )
 from bucketq.progress import check_progress
+from bucketq.schedule import check_schedule
+from bucketq.scheduling import PutSchedule
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
@@ -215,6 +217,9 @@ def _checked(operation: Operation) -> Operation:
         case SettleMany():
             for part in operation.parts:
                 _checked(part)
+        case PutSchedule():
+            _check_name("an entrypoint", operation.schedule.job.entrypoint)
+            check_schedule(operation.schedule)
         case Transact():
             if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")

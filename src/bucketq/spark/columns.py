@@ -19,9 +19,9 @@ from msgspec import Raw
 
 from bucketq.archive import ArchiveLines, Damage, Wanted
 from bucketq.archive_name import ArchiveName
-from bucketq.archived_job import CLAIMED, FORMAT, FinishedStatus, batch_of, decode_archived
+from bucketq.archived_job import FORMAT, FinishedStatus, batch_of, decode_archived
 from bucketq.errors import CorruptStateError
-from bucketq.job import STALE, Job, Outcome
+from bucketq.job import STALE, TIMED_OUT, Job, Outcome
 from bucketq.jobline import UNREADABLE
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -88,6 +88,8 @@ _FIELDS = {
 _COMPLETED = FinishedStatus.COMPLETED.value
 _DEFAULTS = {"status": _COMPLETED, "priority": 0, "attempts_total": 1, "payload_size": 0}
 _NEVER_LEFT_OUT = ("v", "id", "entrypoint", "created_at", "finished_at")
+# What is read in any case, to be looked at.
+_ALWAYS_READ = (*_NEVER_LEFT_OUT, "claimed_at")
 # The fields that a column is made of, where it is not the field of its name.
 _MADE_OF = {
     "first_claimed_at": ("first_claimed_at", "claimed_at"),
@@ -252,9 +254,7 @@ def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
     content = b"\n".join(heads) + b"\n"
     # Arrow's reader would not mind.
     content.decode()
-    fields = pa.schema(
-        {name: _FIELDS[name] for name in (*_NEVER_LEFT_OUT, *sorted(names - {*_NEVER_LEFT_OUT}))}
-    )
+    fields = pa.schema({name: _FIELDS[name] for name in (*_ALWAYS_READ, *sorted(names - {*_ALWAYS_READ}))})
     table = pa.json.read_json(
         pa.BufferReader(content),
         read_options=pa.json.ReadOptions(use_threads=False, block_size=len(content)),
@@ -266,10 +266,9 @@ def _parsed(heads: list[bytes], names: set[str]) -> pa.RecordBatch:
         raise pa.ArrowInvalid("a line has a newer format")
     if not pc.all(pc.is_in(table["status"].fill_null(_COMPLETED), pa.array(list(FinishedStatus)))).as_py():
         raise pa.ArrowInvalid("a status is unknown")
-    if table["claimed_at"].null_count:
-        needs_claim = pc.is_in(table["status"].fill_null(_COMPLETED), pa.array(list(CLAIMED)))
-        if pc.any(pc.and_(needs_claim, table["claimed_at"].is_null())).as_py():
-            raise pa.ArrowInvalid("claimed_at is missing")
+    is_completed = pc.equal(table["status"].fill_null(_COMPLETED), _COMPLETED)
+    if pc.any(pc.and_(is_completed, pc.is_null(table["claimed_at"]))).as_py():
+        raise pa.ArrowInvalid("a completed job was never claimed")
     [batch] = table.combine_chunks().to_batches()
     return batch
 
@@ -321,19 +320,23 @@ def _as_json(payload: bytes | None) -> bytes | None:
 
 
 def _attempts(table: pa.RecordBatch) -> pa.ListArray:
-    """The earlier attempts of each job, and its last one, which the line tells by other fields."""
+    """The earlier attempts of each job, and its last one, which the line tells by other fields.
+
+    A job that nobody held at its end has the earlier ones only.
+    """
     status, error = table["status"].fill_null(_COMPLETED), table["error"]
     is_stale = pc.equal(error, STALE).fill_null(False)
-    is_cancelled = pc.equal(status, FinishedStatus.CANCELLED.value)
-    failed = pc.if_else(is_cancelled, Outcome.CANCELLED.value, Outcome.FAILED.value)
+    is_late = pc.starts_with(error, TIMED_OUT).fill_null(False)
+    failed = pc.if_else(is_late, Outcome.TIMED_OUT.value, Outcome.FAILED.value)
     failed = pc.if_else(is_stale, Outcome.STALE.value, failed)
-    outcome = pc.if_else(pc.equal(status, _COMPLETED), Outcome.COMPLETED.value, failed)
+    not_done = pc.if_else(pc.equal(status, FinishedStatus.DEAD.value), failed, Outcome.CANCELLED.value)
+    outcome = pc.if_else(pc.equal(status, _COMPLETED), Outcome.COMPLETED.value, not_done)
     columns = [table["claimed_at"], table["finished_at"], outcome, table["worker"], error]
     last = pa.StructArray.from_arrays(columns, fields=list(ATTEMPT))
     count = len(last)
     earlier = table["earlier_attempts"]
-    was_claimed = table["claimed_at"].is_valid().to_pylist()
-    if earlier.null_count == count and all(was_claimed):
+    was_held = table["claimed_at"].is_valid().to_pylist()
+    if earlier.null_count == count and all(was_held):
         return pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), last)
     # All attempts in one array, the last ones at its end, and for each job the places of its own.
     every = pa.concat_arrays([earlier.flatten(), last])
@@ -341,7 +344,7 @@ def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     begin = 0
     for number, length in enumerate(pc.list_value_length(earlier).fill_null(0).to_pylist()):
         places += range(begin, begin + length)
-        if was_claimed[number]:
+        if was_held[number]:
             places.append(len(every) - count + number)
         begin += length
         offsets.append(len(places))

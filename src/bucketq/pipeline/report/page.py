@@ -162,8 +162,8 @@ def _targets(found: Findings) -> list[str]:
             f"{row.jobs:,}",
             f"{row.attained:.2%}",
             f"{row.wanted:.2%}",
-            f"{row.within_wait:.1%} in {seconds(row.wait_target_s)}",
-            f"{row.within_run:.1%} in {seconds(row.run_target_s)}",
+            f"{_share(row.within_wait)} in {seconds(row.wait_target_s)}",
+            f"{_share(row.within_run)} in {seconds(row.run_target_s)}",
             "met" if row.is_met else "missed",
         )
         for row in found.slo
@@ -171,6 +171,15 @@ def _targets(found: Findings) -> list[str]:
     ]
     heads = ("entrypoint", "jobs", "attained", "wanted", "waited", "ran", "")
     return [f"<h2>Targets, {last}</h2>", _table(heads, rows)]
+
+
+# Jobs that expired never ran, and may not have waited for a worker.
+def _share(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.1%}"
+
+
+def _seconds_if_any(value: float | None) -> str:
+    return _NONE if value is None else seconds(value)
 
 
 def _missed(slo: Iterable[Row]) -> list[str]:
@@ -202,8 +211,8 @@ def _slowest(found: Findings) -> list[str]:
             row.id,
             row.status,
             seconds(row.total_s),
-            seconds(row.wait_s),
-            seconds(row.run_s),
+            _seconds_if_any(row.wait_s),
+            _seconds_if_any(row.run_s),
             row.attempts_total,
         )
         for row in found.slowest

@@ -1,0 +1,344 @@
+"""Schedule: a job that is enqueued again and again, by the clock.
+
+A tick is a time at which it is. Each is fired once, whoever does it: the commit that enqueues the
+job also moves the schedule on, and the job's id is made of the schedule's name and the tick.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim, CronSimError
+from msgspec import Raw
+from msgspec.structs import replace
+
+from bucketq.duration import Duration, seconds_of
+from bucketq.errors import BucketQError, ConfigurationError, PayloadError, QueueFullError
+from bucketq.job import Job, JobStatus, Moment, Seconds
+from bucketq.jobline import StoredJob, encode_job, line_bytes
+from bucketq.new_job import NAME_MAX, JobOptions, check_new_job, is_text
+
+log = logging.getLogger("bucketq")
+
+# They are written with every commit.
+SCHEDULES_MAX = 1000
+PAYLOAD_BYTES_MAX = 64 * 1024
+EVERY_MIN_S = 1.0
+# A tick that is found later than this was missed.
+_GRACE = timedelta(seconds=60)
+# So many missed ticks are made up for at once; the others follow.
+_AT_ONCE = 1000
+# No change of a time zone's clocks is larger.
+_CLOCK_CHANGE_MAX = timedelta(hours=3)
+_SECOND = timedelta(seconds=1)
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What cronsim and zoneinfo say of what they do not know.
+_UNKNOWN = (CronSimError, ValueError, LookupError, OSError)
+# What makes no sense for a job that comes again and again.
+_ONCE_ONLY = ("run_at", "delay", "expires_at", "after", "if_dead", "if_exists")
+
+
+class Missed(StrEnum):
+    """What becomes of ticks that nobody was there to fire."""
+
+    SKIP = "skip"
+    LAST = "last"
+    ALL = "all"
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """When, and what: `job` is the model of the jobs that the ticks enqueue.
+
+    `next_at` is the next tick, None if there is none any more; `last_at` the last one that was fired.
+    """
+
+    name: str
+    cron: str | None = None
+    tz: str = "UTC"
+    every_s: Seconds = 0.0
+    missed: Missed = Missed.LAST
+    next_at: Moment | None = None
+    last_at: Moment | None = None
+    job: Job
+
+    @property
+    def is_known_here(self) -> bool:
+        """Whether this process can tell its times: it may lack the time zone."""
+        return self.cron is None or _is_known(self.cron, self.tz)
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first tick after a time, if this one's ticks are counted from there."""
+        if self.cron is None:
+            return moment + timedelta(seconds=self.every_s)
+        return next(_cron_ticks(self.cron, self.tz, moment), None)
+
+    def due(self, now: datetime) -> tuple[list[datetime], datetime | None]:
+        """The ticks to be fired now, some hundreds at most, and the one that is next then.
+
+        Of missed ones the policy says which.
+        """
+        if self.next_at is None or self.next_at > now:
+            return [], self.next_at
+        if self.missed is Missed.ALL:
+            ticks = self._ticks(self.next_at)
+            fired = list(islice(_until(ticks, now), _AT_ONCE))
+            return fired, self.after(fired[-1])
+        newest = self._newest(self.next_at, now)
+        is_late = now - newest > _GRACE
+        return [] if is_late and self.missed is Missed.SKIP else [newest], self.after(newest)
+
+    def job_of(self, tick: datetime, now: datetime) -> Job:
+        """The job of a tick, the same whoever makes it."""
+        model = self.job
+        expires_at = model.expires_at and tick + (model.expires_at - model.created_at)
+        return replace(
+            model,
+            id=_tick_id(self.name, tick),
+            created_at=now,
+            run_at=tick,
+            expires_at=expires_at,
+            status=JobStatus.QUEUED,
+        )
+
+    def has_times_of(self, other: "Schedule") -> bool:
+        """Whether both tick at the same times."""
+        return (self.cron, self.tz, self.every_s) == (other.cron, other.tz, other.every_s)
+
+    def _ticks(self, first: datetime) -> Iterator[datetime]:
+        yield first
+        if self.cron is not None:
+            yield from _cron_ticks(self.cron, self.tz, first)
+            return
+        step = timedelta(seconds=self.every_s)
+        while True:
+            first += step
+            yield first
+
+    def _newest(self, first: datetime, now: datetime) -> datetime:
+        if self.cron is None:
+            step = timedelta(seconds=self.every_s)
+            return first + (now - first) // step * step
+        following = self.after(first)
+        if following is None or following > now:
+            return first
+        # Backwards from now, it may be off by a change of the clocks; so forwards from before that.
+        about = next(CronSim(self.cron, _local(now + _SECOND, self.tz), reverse=True), first)
+        near = _cron_ticks(self.cron, self.tz, max(first, about.astimezone(UTC) - _CLOCK_CHANGE_MAX))
+        return max(_until(near, now), default=following)
+
+
+class StoredSchedule(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schedule as its line in queue.json spells it."""
+
+    job: StoredJob
+
+    def schedule(self) -> Schedule:
+        """The schedule that the line stands for."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return Schedule(**fields | {"job": self.job.job()})
+
+
+def encode_schedule(schedule: Schedule) -> bytes:
+    """The line of a schedule."""
+    return msgspec.json.encode(replace(schedule, job=Raw(encode_job(schedule.job))))
+
+
+class Schedules:
+    """The schedules of a queue. A value: a change makes a new one."""
+
+    def __init__(self, schedules: Iterable[Schedule] = ()) -> None:
+        self._by_name: Mapping[str, Schedule] = {schedule.name: schedule for schedule in schedules}
+        # When the next tick of any of them comes, that this process can tell.
+        self.next_at = min(
+            (one.next_at for one in self if one.next_at is not None and one.is_known_here), default=None
+        )
+
+    def __iter__(self) -> Iterator[Schedule]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Schedule | None:
+        """The schedule of this name, or None."""
+        return self._by_name.get(name)
+
+    def put(self, schedule: Schedule, now: datetime) -> "Schedules":
+        """These, and this one in the place of any other of its name. Raises ConfigurationError.
+
+        One whose times are what they were goes on as before.
+        """
+        known = self.get(schedule.name)
+        if known is None and len(self) >= SCHEDULES_MAX:
+            raise ConfigurationError(f"a queue has up to {SCHEDULES_MAX} schedules; unschedule some first")
+        last_at = known.last_at if known else None
+        if known is not None and known.has_times_of(schedule):
+            next_at = known.next_at
+        else:
+            # Another clock may have fired a tick that is still to come on this one.
+            next_at = schedule.after(now if last_at is None else max(now, last_at))
+        schedule = replace(schedule, next_at=next_at, last_at=last_at)
+        return Schedules({**self._by_name, schedule.name: schedule}.values())
+
+    def without(self, name: str) -> "Schedules":
+        """All but the one of this name."""
+        return Schedules(schedule for schedule in self if schedule.name != name)
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether there is a tick to be fired."""
+        return self.next_at is not None and self.next_at <= now
+
+    def wakes(self, entrypoint: str | None, now: datetime, room_bytes: int) -> bool:
+        """Whether a tick has come that brings a job of this entrypoint, or of any.
+
+        Not if its job has no room: whoever came for it would come again and again, in vain.
+        """
+        return self.is_due(now) and any(
+            one.next_at is not None
+            and one.next_at <= now
+            and entrypoint in (None, one.job.entrypoint)
+            and line_bytes(one.job) <= room_bytes
+            and one.is_known_here
+            for one in self
+        )
+
+    def fired(self, now: datetime, enqueue: Callable[[Job], object]) -> "Schedules":
+        """Enqueue the jobs of the ticks that have come; return the schedules as they are then.
+
+        A job that is refused, because its key is taken, is passed over. If the queue is full, the
+        ticks wait.
+        """
+        schedules = dict(self._by_name)
+        for name, schedule in schedules.items():
+            if not schedule.is_known_here:
+                continue
+            ticks, next_at = schedule.due(now)
+            if next_at == schedule.next_at:
+                continue
+            last_at = schedule.last_at
+            for tick in ticks:
+                try:
+                    _enqueue_or_pass(schedule.job_of(tick, now), enqueue)
+                except QueueFullError:
+                    next_at = tick
+                    break
+                last_at = tick
+            schedules[name] = replace(schedule, next_at=next_at, last_at=last_at)
+        return self if schedules == self._by_name else Schedules(schedules.values())
+
+
+def new_schedule(
+    name: str,
+    job: Job,
+    options: JobOptions,
+    *,
+    cron: str | None,
+    tz: str,
+    every: Duration | None,
+    missed: str,
+) -> Schedule:
+    """A schedule as a caller wants it. Raises ConfigurationError and PayloadError."""
+    if wrong := [option for option in _ONCE_ONLY if option in options]:
+        raise ConfigurationError(f"a schedule says when its jobs run; it takes no {', '.join(wrong)}")
+    every_s = 0.0 if every is None else seconds_of(every, "every")
+    if (cron is None) == (every is None):
+        raise ConfigurationError("a schedule has either cron or every")
+    if missed not in list(Missed):
+        raise ConfigurationError(f"missed is 'skip', 'last' or 'all', not {missed!r}")
+    # As a model it has no id of its own.
+    job = replace(job, id=name)
+    schedule = Schedule(name=name, cron=cron, tz=tz, every_s=every_s, missed=Missed(missed), job=job)
+    check_schedule(schedule)
+    return replace(schedule, next_at=schedule.after(job.created_at))
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise ConfigurationError, or PayloadError, for what cannot be a schedule."""
+    name, job = schedule.name, schedule.job
+    if not is_text(name) or not 1 <= len(name) <= NAME_MAX:
+        raise ConfigurationError(f"a schedule's name is a text of 1 to {NAME_MAX} characters, not {name!r}")
+    check_new_job(job)
+    if job.run_at is not None or job.after:
+        raise ConfigurationError("a schedule says when its jobs run; it takes no run_at and no after")
+    if job.payload_object is not None or len(job.payload) > PAYLOAD_BYTES_MAX:
+        raise PayloadError(
+            f"the payload of schedule {name!r} is too large: the limit is {PAYLOAD_BYTES_MAX} bytes."
+            " Store it elsewhere and give a reference to it."
+        )
+    if schedule.cron is None:
+        if not schedule.every_s >= EVERY_MIN_S:
+            raise ConfigurationError(f"every is at least {EVERY_MIN_S:g} s, not {schedule.every_s!r}")
+        seconds_of(schedule.every_s, "every")
+        return
+    if schedule.every_s:
+        raise ConfigurationError("a schedule has either cron or every")
+    try:
+        _check_cron(schedule.cron, schedule.tz)
+    except (*_UNKNOWN, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"cron {schedule.cron!r} with tz {schedule.tz!r} is no schedule: {error}. It has five fields,"
+            ' such as "30 9 * * MON-FRI", and a time zone such as "Europe/Vienna".'
+        ) from error
+    if schedule.after(job.created_at) is None:
+        raise ConfigurationError(f"cron {schedule.cron!r} never comes")
+
+
+def _enqueue_or_pass(job: Job, enqueue: Callable[[Job], object]) -> None:
+    try:
+        enqueue(job)
+    except QueueFullError:
+        raise
+    except BucketQError as error:
+        log.info("a tick of %s is passed over: %s", job.entrypoint, error)
+
+
+def _until(ticks: Iterator[datetime], now: datetime) -> Iterator[datetime]:
+    for tick in ticks:
+        if tick > now:
+            return
+        yield tick
+
+
+def _cron_ticks(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
+    for local in CronSim(cron, _local(after, tz)):
+        tick = local.astimezone(UTC)
+        # In the hour that comes twice, the search begins at its first time.
+        if tick > after:
+            yield tick
+
+
+def _local(moment: datetime, tz: str) -> datetime:
+    # cronsim knows its own UTC by identity.
+    return moment.astimezone(UTC if tz == "UTC" else ZoneInfo(tz))
+
+
+@lru_cache(1024)
+def _is_known(cron: str, tz: str) -> bool:
+    try:
+        _check_cron(cron, tz)
+    except _UNKNOWN as error:
+        log.warning("schedules at %r in %r are left to other processes: %s", cron, tz, error)
+        return False
+    return True
+
+
+def _check_cron(cron: str, tz: str) -> None:
+    if len(cron.split()) != 5:
+        raise ValueError("cron has five fields")
+    CronSim(cron, _local(_EPOCH, tz))
+
+
+def _tick_id(name: str, tick: datetime) -> str:
+    """A UUIDv7 of the tick's time, its random part a hash."""
+    tick_us = (tick - _EPOCH) // _MICROSECOND
+    digest = int.from_bytes(blake2b(b"%d %b" % (tick_us, name.encode()), digest_size=10).digest())
+    fixed = tick_us // 1000 << 80 | 0x7 << 76 | 0x2 << 62
+    digits = f"{fixed | (digest >> 62 & 0xFFF) << 64 | digest & (1 << 62) - 1:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
