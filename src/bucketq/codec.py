@@ -9,8 +9,8 @@
 
 One job a line, and one segment of the backlog. Before the segments stands what is on its
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
-day; and before that which broker leads, how far the batches of its clients have got, and
-which bulk loads have landed.
+day; and before that which broker leads, how far the batches of its clients have got,
+which bulk loads have landed, and what is known of limits and tenants' turns.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -29,11 +29,13 @@ from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.ledger import FinishedLine, Ledger
+from bucketq.limits import Limits, StoredBuckets
 from bucketq.loads import LoadMark, Loads
 from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.signatures import Signature, Signatures
 from bucketq.state import QueueState
+from bucketq.turns import TurnLine
 
 FORMAT = 6
 
@@ -79,6 +81,9 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sessions: dict[str, SessionMark] = {}
     forgotten_sessions: Count = 0
     loads: dict[str, LoadMark] = {}
+    limits: Limits = Limits()
+    buckets: StoredBuckets = StoredBuckets()
+    turns: dict[str, dict[int, TurnLine]] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -171,6 +176,12 @@ class StateEncoder:
             pieces.append(b',"sessions":' + _encode(sessions.marks))
         if state.loads.marks:
             pieces.append(b',"loads":' + _encode(state.loads.marks))
+        if state.limits:
+            pieces.append(b',"limits":' + _encode(state.limits))
+        if state.buckets:
+            pieces.append(b',"buckets":' + _encode(state.buckets.stored()))
+        if state.turns:
+            pieces.append(b',"turns":' + _encode(state.turns.stored()))
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -283,6 +294,9 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
+        limits=document.limits,
+        buckets=document.buckets,
+        turns=document.turns,
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

@@ -23,6 +23,7 @@ from bucketq.errors import (
     SessionForgottenError,
 )
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
 from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
 from bucketq.segment import Segment
@@ -371,7 +372,7 @@ def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, l
             return job if job is not None and job.token is None else None
         case AckMany():
             return []
-        case Refresh() | Count() | Find():
+        case Refresh() | Count() | Find() | ReadLimits():
             return operation(state)
     return None
 
@@ -406,6 +407,10 @@ Operation = (
     | Beat
     | StepDown
     | Batch
+    | Pause
+    | Resume
+    | SetLimit
+    | ReadLimits
 )
 
 

@@ -19,14 +19,15 @@ turn, from the shelf, where somebody has put the segment's content. A transition
 a segment which is not on the shelf raises SegmentNeededError and is to be tried again later.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads
-from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
+from bucketq.backlog import Backlog, SegmentNeededError, at_hand, at_hand_of_key, overflow
+from bucketq.dispatch import Dispatcher
 from bucketq.election import Election, Leader, Result
 from bucketq.errors import (
     ClaimLostError,
@@ -37,7 +38,9 @@ from bucketq.errors import (
 )
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
+from bucketq.journal import Journal
 from bucketq.ledger import Ledger
+from bucketq.limits import Buckets, Limits, StoredBuckets
 from bucketq.loads import LoadMark, Loads
 from bucketq.object_name import version_of
 from bucketq.segment import Key, Segment, due_key, due_moment, key_of
@@ -46,6 +49,7 @@ from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.signatures import Signatures
 from bucketq.table import JobTable
+from bucketq.turns import TurnLine, Turns
 
 T = TypeVar("T")
 
@@ -109,6 +113,9 @@ class QueueState:
         leader: Leader | None = None,
         sessions: Sessions | None = None,
         loads: Loads | None = None,
+        limits: Limits | None = None,
+        buckets: StoredBuckets | None = None,
+        turns: Mapping[str, Mapping[int, TurnLine]] | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -132,6 +139,11 @@ class QueueState:
         self.size = 0
         self.changes = 0
         self._table = JobTable(jobs)
+        self._journal = Journal()
+        self.limits = limits or Limits()
+        self.buckets = Buckets(self._journal, buckets)
+        self.turns = Turns(self._journal, turns)
+        self._dispatcher = Dispatcher(self._table, self.buckets, self.limits)
         self.dropped: list[str] = []
 
     # Looking
@@ -193,10 +205,16 @@ class QueueState:
 
     def claimable(self, entrypoint: str | None, now: datetime) -> int:
         """About how many jobs a dequeue would find; 0 if certainly none."""
+        if self._is_governed:
+            return self._dispatcher.claimable(entrypoint, now, self.backlog) + self._may_wake(entrypoint, now)
         latest = (due_key(now)[0], _LAST, _LAST)
         job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
         firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
         return self.waiting(entrypoint) + any(first <= latest for first in firsts)
+
+    def next_refill(self, now: datetime) -> datetime | None:
+        """When a job that waits for a rate may begin; None if there is none."""
+        return self._dispatcher.next_refill(now) if self.limits else None
 
     def spillable(self) -> int:
         """How many jobs in queue.json itself could stand in segments."""
@@ -209,7 +227,8 @@ class QueueState:
 
     def overflow(self) -> list[list[Job]]:
         """The jobs that had better stand in segments, for each line."""
-        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines)
+        limit_keys = self._dispatcher if self.limits.limit_keys else None
+        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines, limit_keys)
 
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
@@ -237,14 +256,16 @@ class QueueState:
             self._refuse_collected(job.payload_object)
         self._make_room(line_bytes(job))
         self.sequence += 1
-        job = replace(job, sequence=self.sequence)
+        job = self._in_line(replace(job, sequence=self.sequence, turn=0))
         self._put(job)
         self.enqueued_total += 1
         return job
 
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
-        moved = [segment.moved(self.sequence) for segment in segments]
+        segments = tuple(segments)
+        bases = self.turns.give_segments(segments)
+        moved = [segment.moved(self.sequence, base) for segment, base in zip(segments, bases, strict=True)]
         names = [segment.name for segment in (*self.backlog, *moved)]
         if len(set(names)) < len(names):
             raise ConfigurationError("a segment is in the queue already")
@@ -270,11 +291,11 @@ class QueueState:
         while True:
             job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
             if segment is not None and segment.first <= latest and (not job or segment.first < key_of(job)):
-                if self._table.ready.count() >= self.settings.hot_jobs_max:
+                if self._table.ready.count() - self._dispatcher.parked >= self.settings.hot_jobs_max:
                     return
                 self._bring_some_in(segment, latest)
             elif job is not None and key_of(job) <= latest:
-                self._put(replace(job, status=_QUEUED))
+                self._put(self._in_line(replace(job, status=_QUEUED)))
             else:
                 return
 
@@ -282,7 +303,7 @@ class QueueState:
         self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
     ) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
-        job = self._next_ready(entrypoint)
+        job = self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
         if job is None:
             return None
         if self._table.count(JobStatus.IN_PROGRESS):
@@ -299,7 +320,18 @@ class QueueState:
             heartbeat_at=now,
         )
         self._put(claimed)
+        if self.limits:
+            self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
+        if job.turn:
+            self.turns.serve(job)
         return claimed
+
+    def set_limits(self, limits: Limits) -> None:
+        """Go by other limits from now on; what runs goes on."""
+        if limits != self.limits:
+            self._go_by(limits)
+            self.buckets.keep_only(limits)
+            self.changes += 1
 
     def ack(self, claim: Claim, now: datetime, result: bytes = b"") -> None:
         """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
@@ -487,6 +519,7 @@ class QueueState:
     def apply(self, operation: Callable[["QueueState"], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._table.begin()
+        self._journal.begin()
         return self.attempt(operation)
 
     def attempt(self, operation: Callable[["QueueState"], T]) -> T:
@@ -495,11 +528,15 @@ class QueueState:
         sequence, changes, size = self.sequence, self.changes, self.size
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished = len(self.ledger.finished)
+        limits, journal = self.limits, self._journal.save_point()
         totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
         except BaseException:
             self._table.roll_back(save_point)
+            if journal != self._journal.save_point() or limits is not self.limits:
+                self._journal.roll_back(journal)
+                self._go_by(limits)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog, self.loads = backlog, loads
             self.ledger.cut(finished)
@@ -580,7 +617,7 @@ class QueueState:
 
     @property
     def _lines(self) -> int:
-        waiting = {(_QUEUED, entrypoint) for entrypoint in self._table.ready.entrypoints}
+        waiting = {(_QUEUED, entrypoint, None) for entrypoint in self._table.ready.entrypoints}
         return max(1, len(waiting | {*self.backlog.lines}))
 
     def _count(self, status: JobStatus) -> int:
@@ -598,9 +635,53 @@ class QueueState:
                 upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
                 raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
 
+    @property
+    def _is_governed(self) -> bool:
+        return bool(self.limits or self.turns or self.backlog.has_key_lines)
+
+    def _next_allowed(self, entrypoint: str | None, now: datetime) -> Job | None:
+        """The next one where limits, pauses or tenants have a say."""
+        while True:
+            head = self._dispatcher.next(entrypoint, now, self.backlog)
+            if head is None or isinstance(head, Job):
+                return head
+            # What is in it may have to wait here, and that must not be without end.
+            self._make_room(0)
+            try:
+                self._bring_some_in(head)
+            except SegmentNeededError:
+                upcoming = self.backlog.upcoming(head.entrypoint, _SEGMENTS_AT_ONCE)
+                others = [one for one in upcoming if one is not head and one not in self.shelf]
+                raise SegmentNeededError([head, *others]) from None
+
+    def _may_wake(self, entrypoint: str | None, now: datetime) -> bool:
+        """Whether a scheduled job is due that may begin."""
+        latest = (due_key(now)[0], _LAST, _LAST)
+        heads = [self._table.due.first(), *self.backlog.firsts_scheduled()]
+        return any(
+            (key_of(head) if isinstance(head, Job) else head.first) <= latest
+            and entrypoint in (None, head.entrypoint)
+            and self._dispatcher.room(head.entrypoint, now) > 0
+            for head in heads
+            if head is not None
+        )
+
+    def _in_line(self, job: Job) -> Job:
+        """A job that comes into line, with its turn."""
+        if job.status is not _QUEUED or job.turn or not (self.turns or job.tenant is not None):
+            return job
+        return replace(job, turn=self.turns.next(job.entrypoint, job.priority, job.tenant))
+
+    def _go_by(self, limits: Limits) -> None:
+        self.limits = limits
+        self._table.ready.reset()
+        self._dispatcher = Dispatcher(self._table, self.buckets, limits)
+
     def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
         # Half of what stays, so that it is not soon sent back.
         jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._lines))
+        if segment.limit_key is not None:
+            jobs_max = min(jobs_max, at_hand_of_key(self.settings) // 2)
         limits = [key for key in (until, self.backlog.follower(segment)) if key is not None]
         taken, left = self.shelf.take(segment, jobs_max, bytes_max, min(limits, default=None))
         self._bring_in(segment, taken, left)

@@ -11,7 +11,7 @@ SOURCE = Path(bucketq.__file__).parent
 
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
-    {"errors", "clock"},
+    {"errors", "clock", "journal"},
     {
         "v1",
         "object_name",
@@ -27,10 +27,11 @@ FLOORS = [
     {"job", "duration", "failure"},
     {"jobline", "ledger", "election", "retry", "new_job"},
     {"segment", "archived_job"},
-    {"backlog", "ready", "due"},
+    {"backlog", "ready", "due", "limits", "turns"},
     {"shelf", "table"},
+    {"dispatch"},
     {"state"},
-    {"chores"},
+    {"chores", "limit_operation"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"commit", "side_objects"},
@@ -55,6 +56,11 @@ PURE = [
         "due",
         "shelf",
         "table",
+        "journal",
+        "limits",
+        "turns",
+        "dispatch",
+        "limit_operation",
         "state",
         "retry",
         "pace",
