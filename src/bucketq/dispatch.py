@@ -148,7 +148,7 @@ class Dispatcher:
             if job.limit_key is None or self._room_of_key(job.limit_key, now):
                 break
             self._park(job, job.limit_key, now)
-        heads = (job, self._first_open(entrypoint, now), self._backlog.first(entrypoint))
+        heads = (job, self._first_opened(entrypoint, now), self._backlog.first(entrypoint))
         return min((head for head in heads if head is not None), key=_key, default=None)
 
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
@@ -184,7 +184,7 @@ class Dispatcher:
             self._opened[entrypoint, limit_key] = key
             heapq.heappush(self._open.setdefault(entrypoint, []), (key, limit_key))
 
-    def _first_open(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+    def _first_opened(self, entrypoint: str, now: datetime) -> Job | Segment | None:
         heap = self._open.get(entrypoint, [])
         while heap:
             key, limit_key = heap[0]

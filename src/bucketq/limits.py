@@ -43,7 +43,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def tokens_max(self) -> float:
         """How many may begin at once after a long rest."""
-        return self.burst or max(1.0, self.rate or 0.0)
+        return float(self.burst) if self.burst is not None else max(1.0, self.rate or 0.0)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

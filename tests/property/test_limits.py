@@ -50,6 +50,8 @@ class LimitsAgainstModel(RuleBasedStateMachine):
 
     claims = Bundle("claims")
     settings = Settings()
+    # What a process has set aside in memory is forgotten when another one writes.
+    is_alone = False
 
     def __init__(self):
         super().__init__()
@@ -65,6 +67,9 @@ class LimitsAgainstModel(RuleBasedStateMachine):
 
     def do(self, coroutine):
         return self.loop.run_until_complete(coroutine)
+
+    def queue(self, who):
+        return self.queues[0 if self.is_alone else who]
 
     def teardown(self):
         self.do(self.queues[0].__aexit__(None, None, None))
@@ -116,14 +121,14 @@ class LimitsAgainstModel(RuleBasedStateMachine):
         options = {"limit_key": limit_key, "tenant": tenant}
         options = {name: value for name, value in options.items() if value is not None}
         payloads = range(count)
-        ids = self.do(self.queues[who].enqueue_many(entrypoint, payloads, priority, **options))
-        state = self.do(self.queues[who].read_state())
+        ids = self.do(self.queue(who).enqueue_many(entrypoint, payloads, priority, **options))
+        state = self.do(self.queue(who).read_state())
         for job_id in ids:
             self.jobs[job_id] = ModelJob(state.find(job_id))
 
     @rule(target=claims, who=WHO, entrypoint=st.none() | ENTRYPOINTS, batch_size=st.integers(1, 6))
     def dequeue(self, who, entrypoint, batch_size):
-        jobs = self.do(self.queues[who].dequeue(entrypoint, batch_size=batch_size))
+        jobs = self.do(self.queue(who).dequeue(entrypoint, batch_size=batch_size))
         for job in jobs:
             expected = self.next(entrypoint)
             assert expected is not None, "more of them run than may"
@@ -135,7 +140,7 @@ class LimitsAgainstModel(RuleBasedStateMachine):
     @rule(who=WHO, job=consumes(claims))
     def ack(self, who, job):
         try:
-            self.do(self.queues[who].ack(job))
+            self.do(self.queue(who).ack(job))
         except ClaimLostError:
             assert self.jobs[job.id].token != job.token
         else:
@@ -144,20 +149,20 @@ class LimitsAgainstModel(RuleBasedStateMachine):
     @rule(who=WHO, job=consumes(claims), give_back=st.sampled_from(["nack", "release"]))
     def give_back(self, who, job, give_back):
         if give_back == "release":
-            self.do(self.queues[who].release(job))
-        elif self.do(self.queues[who].nack(job)).status == "dead":
+            self.do(self.queue(who).release(job))
+        elif self.do(self.queue(who).nack(job)).status == "dead":
             del self.jobs[job.id]
             return
         self.jobs[job.id].token = None
 
     @rule(who=WHO, entrypoint=st.none() | ENTRYPOINTS)
     def pause(self, who, entrypoint):
-        self.do(self.queues[who].pause(entrypoint))
+        self.do(self.queue(who).pause(entrypoint))
         self.paused.add(entrypoint)
 
     @rule(who=WHO, entrypoint=st.none() | ENTRYPOINTS)
     def resume(self, who, entrypoint):
-        self.do(self.queues[who].resume(entrypoint))
+        self.do(self.queue(who).resume(entrypoint))
         self.paused.discard(entrypoint)
 
     @rule(who=WHO)
@@ -167,12 +172,12 @@ class LimitsAgainstModel(RuleBasedStateMachine):
 
     @rule(who=WHO, entrypoint=ENTRYPOINTS, most=st.none() | st.integers(0, 3))
     def limit_entrypoint(self, who, entrypoint, most):
-        self.do(self.queues[who].limit(entrypoint, max_running=most))
+        self.do(self.queue(who).limit(entrypoint, max_running=most))
         self.max_running["entrypoint", entrypoint] = most
 
     @rule(who=WHO, limit_key=LIMITED, most=st.none() | st.integers(0, 3))
     def limit_key(self, who, limit_key, most):
-        self.do(self.queues[who].limit(limit_key=limit_key, max_running=most))
+        self.do(self.queue(who).limit(limit_key=limit_key, max_running=most))
         self.max_running.pop(("limit_key", limit_key), None)
         if most is not None:
             self.max_running["limit_key", limit_key] = most
@@ -206,7 +211,27 @@ class SegmentedLimitsAgainstModel(LimitsAgainstModel):
     settings = Settings(hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5)
 
 
-@pytest.mark.parametrize("machine", [LimitsAgainstModel, SegmentedLimitsAgainstModel])
+class LonelyLimitsAgainstModel(LimitsAgainstModel):
+    """The same in one process."""
+
+    is_alone = True
+
+
+class LonelySegmentedLimitsAgainstModel(SegmentedLimitsAgainstModel):
+    """The same in one process, with little room."""
+
+    is_alone = True
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LimitsAgainstModel,
+        SegmentedLimitsAgainstModel,
+        LonelyLimitsAgainstModel,
+        LonelySegmentedLimitsAgainstModel,
+    ],
+)
 def test_against_the_model(machine):
     run_state_machine_as_test(
         machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
