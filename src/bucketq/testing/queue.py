@@ -391,7 +391,7 @@ class QueueContract:
                 {"entrypoint": "mail", "burst": 3},
             ):
                 with raises(ConfigurationError):
-                    await q.limit(**bad)  # type: ignore[arg-type]
+                    await q.limit(**bad)
             with raises(ConfigurationError):
                 await q.pause("")
             assert not await q.limits()
