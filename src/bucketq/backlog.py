@@ -7,6 +7,7 @@ length of the backlog. `overflow` tells which jobs had better be in it.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Protocol
 
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
@@ -30,8 +31,8 @@ class SegmentNeededError(Exception):
         self.segments = tuple(segments)
 
 
-# Jobs of the same status and entrypoint stand in one line.
-Line = tuple[JobStatus, str]
+# Jobs of the same status and entrypoint stand in one line; those of a limit key may have their own.
+Line = tuple[JobStatus, str, str | None]
 
 _QUEUED, _SCHEDULED = JobStatus.QUEUED, JobStatus.SCHEDULED
 
@@ -41,7 +42,9 @@ class Backlog:
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         self._lines: dict[Line, list[Segment]] = {}
-        self._counts: dict[Line, int] = {}
+        self._counts: dict[tuple[JobStatus, str], int] = {}
+        # Whether limit keys have segments of their own.
+        self.has_key_lines = False
         self._put(segments)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -59,28 +62,47 @@ class Backlog:
         """How many jobs of a status are here, of one entrypoint or of all."""
         if entrypoint is not None:
             return self._counts.get((status, entrypoint), 0)
-        return sum(count for line, count in self._counts.items() if line[0] is status)
+        return sum(count for (of_status, _), count in self._counts.items() if of_status is status)
+
+    @property
+    def key_lines(self) -> list[tuple[str, str]]:
+        """The entrypoints and limit keys that have segments of their own."""
+        return [(line[1], line[2]) for line in self._lines if line[2] is not None]
+
+    @property
+    def entrypoints(self) -> set[str]:
+        """Those of which a job waits here."""
+        return {line[1] for line in self._lines if line[0] is _QUEUED}
+
+    def first_of_key(self, entrypoint: str, limit_key: str) -> Segment | None:
+        """The segment whose turn comes next of those of a limit key."""
+        line = self._lines.get((_QUEUED, entrypoint, limit_key))
+        return line[0] if line else None
 
     def upcoming(self, entrypoint: str | None, number: int) -> list[Segment]:
         """The segments of waiting jobs whose turns come next."""
         if entrypoint is not None:
-            return self._lines.get((_QUEUED, entrypoint), [])[:number]
+            return self._lines.get((_QUEUED, entrypoint, None), [])[:number]
         heads = chain.from_iterable(line[:number] for line in self._of(_QUEUED))
         return sorted(heads, key=_turn)[:number]
 
     def first(self, entrypoint: str | None) -> Segment | None:
         """The segment of waiting jobs whose turn comes next."""
         if entrypoint is not None:
-            line = self._lines.get((_QUEUED, entrypoint))
+            line = self._lines.get((_QUEUED, entrypoint, None))
             return line[0] if line else None
         return min((line[0] for line in self._of(_QUEUED)), key=_turn, default=None)
 
     def first_scheduled(self, entrypoint: str | None = None) -> Segment | None:
         """The segment with the job that is due next, of one entrypoint or of all."""
         if entrypoint is not None:
-            line = self._lines.get((_SCHEDULED, entrypoint))
+            line = self._lines.get((_SCHEDULED, entrypoint, None))
             return line[0] if line else None
         return min((line[0] for line in self._of(_SCHEDULED)), key=_turn, default=None)
+
+    def firsts_scheduled(self) -> list[Segment]:
+        """Of each entrypoint the segment with the job that is due next."""
+        return [line[0] for line in self._of(_SCHEDULED)]
 
     def follower(self, segment: Segment) -> Key | None:
         """Where the segment behind the first one of a line begins."""
@@ -94,9 +116,12 @@ class Backlog:
         for segment in old:
             line = line_of(segment)
             after._lines[line] = [other for other in after._lines[line] if other is not segment]
-            after._counts[line] -= segment.count
+            after._counts[line[:2]] -= segment.count
             if not after._lines[line]:
-                del after._lines[line], after._counts[line]
+                del after._lines[line]
+            if not after._counts[line[:2]]:
+                del after._counts[line[:2]]
+        after.has_key_lines = self.has_key_lines and any(line[2] is not None for line in after._lines)
         after._put(new)
         return after
 
@@ -118,7 +143,7 @@ class Backlog:
         return []
 
     def _of(self, status: JobStatus) -> Iterator[list[Segment]]:
-        return (segments for line, segments in self._lines.items() if line[0] is status)
+        return (segments for line, segments in self._lines.items() if line[0] is status and line[2] is None)
 
     def _put(self, segments: Iterable[Segment]) -> None:
         new: dict[Line, list[Segment]] = {}
@@ -126,12 +151,14 @@ class Backlog:
             new.setdefault(line_of(segment), []).append(segment)
         for line, added in new.items():
             self._lines[line] = sorted([*self._lines.get(line, ()), *added], key=_turn)
-            self._counts[line] = sum(segment.count for segment in self._lines[line])
+            self.has_key_lines = self.has_key_lines or line[2] is not None
+            count = sum(segment.count for segment in added)
+            self._counts[line[:2]] = self._counts.get(line[:2], 0) + count
 
 
-def line_of(job: Job | Segment) -> Line:
-    """The line that a job, or a segment, stands in."""
-    return job.status, job.entrypoint
+def line_of(segment: Segment) -> Line:
+    """The line that a segment stands in."""
+    return segment.status, segment.entrypoint, segment.limit_key
 
 
 def at_hand(settings: Settings, lines: int) -> tuple[int, int]:
@@ -142,20 +169,44 @@ def at_hand(settings: Settings, lines: int) -> tuple[int, int]:
     )
 
 
-def overflow(jobs: Iterable[Job], settings: Settings, lines_total: int) -> list[list[Job]]:
+class LimitKeys(Protocol):
+    """What is known of limit keys."""
+
+    def is_limited(self, limit_key: str) -> bool: ...
+    def is_saturated(self, limit_key: str) -> bool: ...
+
+
+def at_hand_of_key(settings: Settings) -> int:
+    """How many jobs of a limit key with segments of its own stay in queue.json."""
+    return max(1, min(settings.hot_jobs_max // 4, _AT_HAND_MIN_JOBS))
+
+
+def overflow(
+    jobs: Iterable[Job], settings: Settings, lines_total: int, limit_keys: LimitKeys | None = None
+) -> list[list[Job]]:
     """Of the jobs in queue.json that may leave it, those that had better stand in segments.
 
     Of each line the last ones. The first ones stay, so that workers find their next jobs at
-    hand.
+    hand. Those of a limit key have a line of their own if they are many, so that nobody has to
+    look through them while no other one may begin. A few stay: they would come back at once.
     """
     jobs_max, bytes_max = at_hand(settings, lines_total)
     lines: dict[Line, list[Job]] = {}
     for job in sorted(jobs, key=key_of):
-        lines.setdefault(line_of(job), []).append(job)
+        own = job.limit_key if limit_keys and job.status is _QUEUED else None
+        if limit_keys and own is not None and not limit_keys.is_limited(own):
+            own = None
+        lines.setdefault((job.status, job.entrypoint, own), []).append(job)
+    for status, entrypoint, own in [line for line in lines if line[2] is not None]:
+        if limit_keys and own is not None and len(lines[status, entrypoint, own]) < at_hand_of_key(settings):
+            few, plain = lines.pop((status, entrypoint, own)), (status, entrypoint, None)
+            if not limit_keys.is_saturated(own):
+                lines[plain] = sorted([*lines.get(plain, ()), *few], key=key_of)
     leaving = []
-    for line in lines.values():
+    for of, line in lines.items():
         staying = size = 0
-        while staying < min(len(line), jobs_max) and size < bytes_max:
+        most = at_hand_of_key(settings) if of[2] else jobs_max
+        while staying < min(len(line), most) and size < bytes_max:
             size += line_bytes(line[staying])
             staying += 1
         rest = line[staying:]

@@ -22,7 +22,7 @@ from bucketq.errors import (
     QueueFullError,
     StorageError,
 )
-from bucketq.job import Job
+from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.mint import JobIds, Mint
 from bucketq.operation import Enqueue, EnqueueSegments, Operation, Refresh, Submit
@@ -49,6 +49,7 @@ class NewJobs(Iterator[Job]):
         self._payloads = payloads
         self._clock = clock
         self._mint = mint
+        self._takes_turns = model.tenant is not None and model.status is JobStatus.QUEUED
 
     def __next__(self) -> Job:
         payload = next(self._payloads)
@@ -56,7 +57,8 @@ class NewJobs(Iterator[Job]):
         if len(self.ids) % _JOBS_PER_MOMENT == 0 or now - self._model.created_at > _MOMENT:
             self.ids.begin(self._mint.first_id(now))
             self._model = replace(self._model, created_at=now)
-        return replace(self._model, id=self.ids.mint(), payload=payload, sequence=len(self.ids))
+        job = replace(self._model, id=self.ids.mint(), payload=payload, sequence=len(self.ids))
+        return replace(job, turn=job.sequence) if self._takes_turns else job
 
 
 class BulkLoad:

@@ -11,7 +11,7 @@ One job a line, and one segment of the backlog. Before the segments stands what 
 way to the archive: `finished` and `sealed` jobs, one a line, and how many were `archived` a
 day; and before that which broker leads, how far the batches of its clients have got, and
 which bulk loads have landed, which unique keys are kept though their jobs are finished, what
-is left of `batches`, and the schedules, one a line.
+is left of `batches`, the schedules, one a line, and what is known of limits and tenants' turns.
 Files of older formats, and of jqueue, which have neither `format` nor `seq`, are opened as
 they are.
 """
@@ -32,12 +32,14 @@ from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.kept_keys import KeptKey, KeptKeys
 from bucketq.ledger import FinishedLine, Ledger
+from bucketq.limits import Limits, StoredBuckets
 from bucketq.loads import LoadMark, Loads
 from bucketq.schedule import Schedules, StoredSchedule, encode_schedule
 from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark, Sessions
 from bucketq.signatures import Signature, Signatures
 from bucketq.state import QueueState
+from bucketq.turns import TurnLine
 
 FORMAT = 6
 
@@ -94,6 +96,9 @@ class _Document(_Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kept_keys: dict[str, KeptKey] = {}
     batches: dict[str, _StoredBatch] = {}
     schedules: list[StoredSchedule] = []
+    limits: Limits = Limits()
+    buckets: StoredBuckets = StoredBuckets()
+    turns: dict[str, dict[int, TurnLine]] = {}
     archived: dict[Day, Count] = {}
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
@@ -208,6 +213,12 @@ class StateEncoder:
             spelt = b",\n".join(map(encode_schedule, state.schedules))
             self._schedule_lines = b',"schedules":[\n%b\n]' % spelt if spelt else b""
         pieces.append(self._schedule_lines)
+        if state.limits:
+            pieces.append(b',"limits":' + _encode(state.limits))
+        if state.buckets:
+            pieces.append(b',"buckets":' + _encode(state.buckets.stored()))
+        if state.turns:
+            pieces.append(b',"turns":' + _encode(state.turns.stored()))
         return pieces
 
     def _on_the_way(self) -> list[bytes]:
@@ -331,6 +342,9 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         kept_keys=KeptKeys(document.kept_keys),
         batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
         schedules=Schedules(stored.schedule() for stored in document.schedules),
+        limits=document.limits,
+        buckets=document.buckets,
+        turns=document.turns,
     )
     places = [stored.sequence for stored in document.jobs]
     # Within a segment the highest place need not be the last.

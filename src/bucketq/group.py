@@ -247,9 +247,10 @@ class GroupCommit:
                 await self.submit(Refresh())
 
     def _until_next_look_s(self) -> float:
-        due = self._committer.state and self._committer.state.next_due()
-        left_s = (due - self._clock.now()).total_seconds() if due else 0.0
-        return min(left_s, self._poll_interval_s) if left_s > 0 else self._poll_interval_s
+        state, now = self._committer.state, self._clock.now()
+        moments = (state.next_due(), state.next_refill(now)) if state is not None else ()
+        left_s = [(moment - now).total_seconds() for moment in moments if moment is not None]
+        return min([self._poll_interval_s, *(left for left in left_s if left > 0)])
 
 
 def _wake(sleeper: "asyncio.Future[None]") -> None:

@@ -28,6 +28,7 @@ from bucketq.errors import (
 )
 from bucketq.expiry import MoreExpiredError
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
 from bucketq.loads import LoadMark
 from bucketq.new_job import IfExists
 from bucketq.refusal import Refusal
@@ -447,7 +448,7 @@ def _told_by(state: QueueState, operation: "Operation", held: dict[str | None, l
             return []
         case PutSchedule():
             return state.schedules.get(operation.schedule.name)
-        case Refresh() | Count() | Find() | FindBatch() | LookUp() | ListSchedules():
+        case Refresh() | Count() | Find() | FindBatch() | LookUp() | ListSchedules() | ReadLimits():
             return operation(state)
     return None
 
@@ -501,6 +502,10 @@ Operation = (
     | Beat
     | StepDown
     | Batch
+    | Pause
+    | Resume
+    | SetLimit
+    | ReadLimits
 )
 
 

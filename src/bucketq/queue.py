@@ -34,6 +34,8 @@ from bucketq.errors import (
 )
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
+from bucketq.limits import Limit, Limits, check_limit, check_name
 from bucketq.mint import Mint
 from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions, is_text, new_job
@@ -503,6 +505,55 @@ class Queue(ABC):
         If one of them is refused, none takes effect and the block raises its error.
         """
         return Transaction(self._new_job, self._clock, self._transact)
+
+    async def pause(self, entrypoint: str | None = None) -> None:
+        """Let no more jobs of an entrypoint begin, or of the whole queue; those that run go on.
+
+        Jobs are still enqueued. It stays so, whoever comes and goes, until `resume`.
+
+            await q.pause("send_email")
+        """
+        if entrypoint is not None:
+            check_name("an entrypoint", entrypoint)
+        await self._submit(Pause(entrypoint))
+
+    async def resume(self, entrypoint: str | None = None) -> None:
+        """End the pause of an entrypoint, or that of the whole queue."""
+        if entrypoint is not None:
+            check_name("an entrypoint", entrypoint)
+        await self._submit(Resume(entrypoint))
+
+    async def limit(
+        self,
+        entrypoint: str | None = None,
+        *,
+        limit_key: str | None = None,
+        max_running: int | None = None,
+        rate: float | None = None,
+        burst: int | None = None,
+    ) -> None:
+        """Limit the jobs of an entrypoint, or those that were enqueued with a `limit_key`.
+
+        No more than `max_running` of them run at the same time, whoever runs them, and no
+        more than `rate` a second begin, `burst` of them at once (by default as many as the
+        rate, at least 1). A limit key that ends with `*` limits each key that begins so. It
+        replaces the limit that was there; without numbers it removes it.
+
+            await q.limit("resize", max_running=4)
+            await q.limit(limit_key="api.example.com", rate=10, burst=20)
+            await q.limit(limit_key="customer-*", max_running=1)
+        """
+        limit = Limit(max_running=max_running, rate=rate, burst=burst)
+        check_limit(entrypoint, limit_key, limit)
+        await self._submit(SetLimit(entrypoint, limit_key, limit))
+
+    async def limits(self) -> Limits:
+        """What is limited, and what is paused.
+
+        (await q.limits()).entrypoints["resize"].max_running
+        """
+        limits: Limits = await self._submit(ReadLimits())
+        return limits
 
     async def stats(self) -> Stats:
         """How many jobs there are, and were; costs at most one read of queue.json."""

@@ -62,6 +62,14 @@ class ReadyLine:
             heapq.heappop(heap)
         return None
 
+    def set_aside(self, entrypoint: str) -> None:
+        """Take the first one out of its entrypoint's heap; it waits elsewhere."""
+        heapq.heappop(self._heaps[entrypoint])
+
+    def reset(self) -> None:
+        """Let all stand in line again."""
+        self._heaps.clear()
+
     def _build(self, entrypoint: str | None) -> list[tuple[Key, str]]:
         # A sorted list is a heap.
         return sorted(

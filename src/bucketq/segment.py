@@ -74,6 +74,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     holes: tuple[int, ...] = ()
     # How many of its jobs have their payload in an object.
     payloads: Count = 0
+    # What all of its jobs have in common, if they wait; and what is to be added to their turns.
+    limit_key: str | None = None
+    tenant: str | None = None
+    turn_base: Count = 0
     # How many unique keys it came with; then their fingerprints are in its companion.
     keys: Count = 0
 
@@ -90,13 +94,14 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """Whether the job at this place, which was in it once, is still in it."""
         return self.first <= key and key[2] not in self.holes
 
-    def moved(self, base: int) -> "Segment":
+    def moved(self, base: int, turn_base: int = 0) -> "Segment":
         """The same segment further back in line."""
         return replace(
             self,
             base=self.base + base,
-            first=(*self.first[:2], self.first[2] + base),
-            last=(*self.last[:2], self.last[2] + base),
+            turn_base=self.turn_base + turn_base,
+            first=(self.first[0], self.first[1] + turn_base, self.first[2] + base),
+            last=(self.last[0], self.last[1] + turn_base, self.last[2] + base),
         )
 
 
@@ -131,6 +136,7 @@ class SegmentWriter:
         self._ids = "", ""
         self._count = self._payloads = 0
         self._fingerprints: list[int] = []
+        self._shared: tuple[str | None, str | None] | None = None
         self.size = 0
 
     def add(self, job: Job) -> None:
@@ -144,6 +150,7 @@ class SegmentWriter:
             keys=(key, key),
             ids=(job.id, job.id),
             payloads=int(job.payload_object is not None),
+            shared=(job.limit_key, job.tenant) if job.status is JobStatus.QUEUED else (None, None),
         )
         # The dead do not hold their keys.
         if job.key is not None and job.status is not JobStatus.DEAD:
@@ -159,13 +166,24 @@ class SegmentWriter:
         ids: tuple[str, str],
         payloads: int,
         status: JobStatus = JobStatus.QUEUED,
+        shared: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        """Add the next jobs, as lines, with the first and the last place and a range of their ids."""
+        """Add the next jobs, as lines, with the first and the last place and a range of their ids.
+
+        `shared` are their limit key and their tenant, if those of all of them are the same.
+        """
         lowest, highest = (job_id[:_ID_PREFIX] for job_id in ids)
         if not self._lines:
             self._entrypoint, self._status = entrypoint, status
             self._first = keys[0]
             self._ids = lowest, highest
+            self._shared = shared
+        elif shared != self._shared:
+            limit_key, tenant = self._shared or (None, None)
+            self._shared = (
+                limit_key if limit_key == shared[0] else None,
+                tenant if tenant == shared[1] else None,
+            )
         self._last = keys[1]
         self._ids = min(self._ids[0], lowest), max(self._ids[1], highest)
         self._count += count
@@ -188,6 +206,8 @@ class SegmentWriter:
             ids=self._ids,
             payloads=self._payloads,
             keys=len(self._fingerprints),
+            limit_key=self._shared and self._shared[0],
+            tenant=self._shared and self._shared[1],
         )
         return entry, content
 
@@ -222,22 +242,25 @@ class SegmentLines:
     def check_new(self) -> None:
         """Raise CorruptStateError if the entry of a new segment does not fit to its lines."""
         segment, last = self._segment, len(self._lines) - 1
-        keys = [key_of(self._job(number, 0)) for number in (0, last)] if self._lines else []
-        entry = segment.count, segment.base, segment.holes, [segment.first, segment.last]
-        if entry != (last + 1, 0, (), keys):
+        jobs = [self._job(number, segment) for number in (0, last)] if self._lines else []
+        entry = segment.count, segment.base, segment.turn_base, segment.holes, [segment.first, segment.last]
+        if entry != (last + 1, 0, 0, (), [key_of(job) for job in jobs]):
             raise lost(segment, "its entry says something else")
+        limit_key, tenant = segment.limit_key, segment.tenant
+        if any(limit_key not in (None, job.limit_key) or tenant not in (None, job.tenant) for job in jobs):
+            raise lost(segment, "its jobs do not have in common what its entry says")
         for number, line in enumerate(self._lines):
-            if _KEY in line and self._job(number, 0).key is not None:
+            if _KEY in line and self._job(number, segment).key is not None:
                 raise lost(segment, "jobs with unique keys are enqueued one by one")
 
     def jobs(self, segment: Segment) -> Iterator[Job]:
         """The jobs that are still in the segment, in order."""
         holes = frozenset(segment.holes)
         start = bisect_left(
-            range(len(self._lines)), segment.first, key=lambda number: key_of(self._job(number, segment.base))
+            range(len(self._lines)), segment.first, key=lambda number: key_of(self._job(number, segment))
         )
         for number in range(start, len(self._lines)):
-            job = self._job(number, segment.base)
+            job = self._job(number, segment)
             if job.sequence not in holes:
                 yield job
 
@@ -266,7 +289,7 @@ class SegmentLines:
         needle = msgspec.json.encode(job_id)
         for number, line in enumerate(self._lines):
             if needle in line:
-                job = self._job(number, segment.base)
+                job = self._job(number, segment)
                 if job.id == job_id and segment.still_holds(key_of(job)):
                     return job
         return None
@@ -276,7 +299,7 @@ class SegmentLines:
         needle = _KEY + msgspec.json.encode(key)
         for number, line in enumerate(self._lines):
             if needle in line:
-                job = self._job(number, segment.base)
+                job = self._job(number, segment)
                 if job.key == key and segment.still_holds(key_of(job)):
                     return job
         return None
@@ -295,9 +318,12 @@ class SegmentLines:
         needle = msgspec.json.encode(job_id)
         return any(needle in line for line in self._lines)
 
-    def _job(self, number: int, base: int) -> Job:
+    def _job(self, number: int, segment: Segment) -> Job:
         job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
-        return replace(job, sequence=job.sequence + base) if base else job
+        base, turn_base = segment.base, segment.turn_base
+        if base or turn_base:
+            return replace(job, sequence=job.sequence + base, turn=job.turn + turn_base)
+        return job
 
 
 def lost(segment: Segment, reason: str) -> CorruptStateError:

@@ -22,16 +22,17 @@ a segment which is not on the shelf raises SegmentNeededError and is to be tried
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus, encode_archived, kept_payloads, line_of, payloads_of_dead
-from bucketq.backlog import Backlog, SegmentNeededError, at_hand, overflow
+from bucketq.backlog import Backlog, SegmentNeededError, at_hand, at_hand_of_key, overflow
 from bucketq.batches import Batches
 from bucketq.dependents import is_cancelled_by, placed, reason_for, without
+from bucketq.dispatch import Dispatcher
 from bucketq.election import Election, Leader, Result
 from bucketq.ending import Ending
 from bucketq.errors import (
@@ -47,8 +48,10 @@ from bucketq.errors import (
 from bucketq.expiry import MoreExpiredError, is_expired, timed_out
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
+from bucketq.journal import Journal
 from bucketq.kept_keys import KeptKeys
 from bucketq.ledger import Ledger
+from bucketq.limits import Buckets, Limits, StoredBuckets
 from bucketq.loads import LoadMark, Loads
 from bucketq.new_job import IfExists
 from bucketq.object_name import version_of
@@ -59,6 +62,7 @@ from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.signatures import Signatures
 from bucketq.table import JobTable
+from bucketq.turns import TurnLine, Turns
 from bucketq.unique import Holder, holder_of
 
 T = TypeVar("T")
@@ -131,6 +135,9 @@ class QueueState:
         kept_keys: KeptKeys | None = None,
         batches: Batches | None = None,
         schedules: Schedules | None = None,
+        limits: Limits | None = None,
+        buckets: StoredBuckets | None = None,
+        turns: Mapping[str, Mapping[int, TurnLine]] | None = None,
     ) -> None:
         self.version = version
         self.sequence = sequence
@@ -157,6 +164,11 @@ class QueueState:
         self.size = 0
         self.changes = 0
         self._table = JobTable(jobs)
+        self._journal = Journal()
+        self.limits = limits or Limits()
+        self.buckets = Buckets(self._journal, buckets)
+        self.turns = Turns(self._journal, turns)
+        self._dispatcher = Dispatcher(self._table, self.buckets, self.limits)
         self.dropped: list[str] = []
         # Finished jobs of which others still have to be told.
         self._news: deque[tuple[Job, bool]] = deque()
@@ -230,11 +242,18 @@ class QueueState:
 
     def claimable(self, entrypoint: str | None, now: datetime) -> int:
         """About how many jobs a dequeue would find; 0 if certainly none."""
+        ticks = self.schedules.wakes(entrypoint, now, self._room)
+        if self._is_governed:
+            found = self._dispatcher.claimable(entrypoint, now, self.backlog)
+            return found + (ticks or self._may_wake(entrypoint, now))
         latest = (due_key(now)[0], _LAST, _LAST)
         job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
         firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
-        is_due = any(first <= latest for first in firsts) or self.schedules.wakes(entrypoint, now, self._room)
-        return self.waiting(entrypoint) + is_due
+        return self.waiting(entrypoint) + (ticks or any(first <= latest for first in firsts))
+
+    def next_refill(self, now: datetime) -> datetime | None:
+        """When a job that waits for a rate may begin; None if there is none."""
+        return self._dispatcher.next_refill(now) if self.limits else None
 
     def spillable(self) -> int:
         """How many jobs in queue.json itself could stand in segments."""
@@ -247,7 +266,8 @@ class QueueState:
 
     def overflow(self) -> list[list[Job]]:
         """The jobs that had better stand in segments, for each line."""
-        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines)
+        limit_keys = self._dispatcher if self.limits.limit_keys else None
+        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines, limit_keys)
 
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
@@ -313,7 +333,9 @@ class QueueState:
 
     def enqueue_segments(self, segments: Iterable[Segment]) -> None:
         """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
-        moved = [segment.moved(self.sequence) for segment in segments]
+        segments = tuple(segments)
+        bases = self.turns.give_segments(segments)
+        moved = [segment.moved(self.sequence, base) for segment, base in zip(segments, bases, strict=True)]
         names = [segment.name for segment in (*self.backlog, *moved)]
         if len(set(names)) < len(names):
             raise ConfigurationError("a segment is in the queue already")
@@ -363,11 +385,11 @@ class QueueState:
         while True:
             job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
             if segment is not None and segment.first <= latest and (not job or segment.first < key_of(job)):
-                if self._table.ready.count() >= self.settings.hot_jobs_max:
+                if self._table.ready.count() - self._dispatcher.parked >= self.settings.hot_jobs_max:
                     return
                 self._bring_some_in(segment, latest)
             elif job is not None and key_of(job) <= latest:
-                self._put(replace(job, status=_QUEUED))
+                self._put(self._in_line(replace(job, status=_QUEUED)))
             else:
                 return
 
@@ -375,7 +397,7 @@ class QueueState:
         self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
     ) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
-        job = self._next_ready(entrypoint)
+        job = self._next(entrypoint, now)
         if job is not None and job.expires_at is not None:
             job = self._next_unexpired(job, entrypoint, now)
         if job is None:
@@ -394,7 +416,18 @@ class QueueState:
             heartbeat_at=now,
         )
         self._put(claimed)
+        if self.limits:
+            self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
+        if job.turn:
+            self.turns.serve(job)
         return claimed
+
+    def set_limits(self, limits: Limits) -> None:
+        """Go by other limits from now on; what runs goes on."""
+        if limits != self.limits:
+            self._go_by(limits)
+            self.buckets.keep_only(limits)
+            self.changes += 1
 
     def ack(self, claim: Claim, now: datetime, result: bytes = b"") -> None:
         """The work is done: the job leaves the queue. `result` is JSON, for the archive."""
@@ -673,6 +706,7 @@ class QueueState:
         """Run an operation; if it raises, the state is as it was before."""
         self._table.begin()
         self.kept_keys.begin()
+        self._journal.begin()
         return self.attempt(operation)
 
     def attempt(self, operation: Callable[["QueueState"], T]) -> T:
@@ -682,11 +716,15 @@ class QueueState:
         backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
         finished, kept_keys = len(self.ledger.finished), self.kept_keys.save_point()
         batches, schedules = self.batches, self.schedules
+        limits, journal = self.limits, self._journal.save_point()
         totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
         try:
             return operation(self)
         except BaseException:
             self._table.roll_back(save_point)
+            if journal != self._journal.save_point() or limits is not self.limits:
+                self._journal.roll_back(journal)
+                self._go_by(limits)
             self.sequence, self.changes, self.size = sequence, changes, size
             self.backlog, self.loads = backlog, loads
             self.batches, self.schedules = batches, schedules
@@ -813,7 +851,7 @@ class QueueState:
                     if is_cancelled_by(child, succeeded=succeeded):
                         self._cancel(child, reason_for(job.id), now)
                     else:
-                        self._put(without(child, (job.id,), now))
+                        self._put(self._in_line(without(child, (job.id,), now)))
                 self._news.popleft()
         finally:
             self._news.clear()
@@ -866,7 +904,7 @@ class QueueState:
 
     def _add(self, job: Job) -> Job:
         self.sequence += 1
-        job = replace(job, sequence=self.sequence)
+        job = self._in_line(replace(job, sequence=self.sequence, turn=0))
         self._put(job)
         self.enqueued_total += 1
         return job
@@ -881,7 +919,7 @@ class QueueState:
 
     @property
     def _lines(self) -> int:
-        waiting = {(_QUEUED, entrypoint) for entrypoint in self._table.ready.entrypoints}
+        waiting = {(_QUEUED, entrypoint, None) for entrypoint in self._table.ready.entrypoints}
         return max(1, len(waiting | {*self.backlog.lines}))
 
     def _count(self, status: JobStatus) -> int:
@@ -906,7 +944,7 @@ class QueueState:
                 return job
             self._expire(job, now)
             try:
-                job = self._next_ready(entrypoint)
+                job = self._next(entrypoint, now)
             except SegmentNeededError as error:
                 raise MoreExpiredError from error
         raise MoreExpiredError
@@ -921,9 +959,56 @@ class QueueState:
         self._remove(job)
         self._give_up(job, FinishedStatus.EXPIRED, now, job.error)
 
+    def _next(self, entrypoint: str | None, now: datetime) -> Job | None:
+        return self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
+
+    @property
+    def _is_governed(self) -> bool:
+        return bool(self.limits or self.turns or self.backlog.has_key_lines)
+
+    def _next_allowed(self, entrypoint: str | None, now: datetime) -> Job | None:
+        """The next one where limits, pauses or tenants have a say."""
+        while True:
+            head = self._dispatcher.next(entrypoint, now, self.backlog)
+            if head is None or isinstance(head, Job):
+                return head
+            # What is in it may have to wait here, and that must not be without end.
+            self._make_room(0)
+            try:
+                self._bring_some_in(head)
+            except SegmentNeededError:
+                upcoming = self.backlog.upcoming(head.entrypoint, _SEGMENTS_AT_ONCE)
+                others = [one for one in upcoming if one is not head and one not in self.shelf]
+                raise SegmentNeededError([head, *others]) from None
+
+    def _may_wake(self, entrypoint: str | None, now: datetime) -> bool:
+        """Whether a scheduled job is due that may begin."""
+        latest = (due_key(now)[0], _LAST, _LAST)
+        heads = [self._table.due.first(), *self.backlog.firsts_scheduled()]
+        return any(
+            (key_of(head) if isinstance(head, Job) else head.first) <= latest
+            and entrypoint in (None, head.entrypoint)
+            and self._dispatcher.room(head.entrypoint, now) > 0
+            for head in heads
+            if head is not None
+        )
+
+    def _in_line(self, job: Job) -> Job:
+        """A job that comes into line, with its turn."""
+        if job.status is not _QUEUED or job.turn or not (self.turns or job.tenant is not None):
+            return job
+        return replace(job, turn=self.turns.next(job.entrypoint, job.priority, job.tenant))
+
+    def _go_by(self, limits: Limits) -> None:
+        self.limits = limits
+        self._table.ready.reset()
+        self._dispatcher = Dispatcher(self._table, self.buckets, limits)
+
     def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
         # Half of what stays, so that it is not soon sent back.
         jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._lines))
+        if segment.limit_key is not None:
+            jobs_max = min(jobs_max, at_hand_of_key(self.settings) // 2)
         limits = [key for key in (until, self.backlog.follower(segment)) if key is not None]
         taken, left = self.shelf.take(segment, jobs_max, bytes_max, min(limits, default=None))
         self._bring_in(segment, taken, left)

@@ -27,6 +27,7 @@ from bucketq.embedded import BrokerQueue
 from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job
+from bucketq.limits import Limits
 from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions
 from bucketq.remote.queue import RemoteQueue
@@ -260,6 +261,34 @@ class Queue:
             self._run(transaction.__aexit__(type(error), error, None))
             raise
         self._run(transaction.__aexit__(None, None, None))
+
+    def pause(self, entrypoint: str | None = None) -> None:
+        """Let no more jobs of an entrypoint begin, or of the whole queue."""
+        self._run(self._opened.pause(entrypoint))
+
+    def resume(self, entrypoint: str | None = None) -> None:
+        """End the pause of an entrypoint, or that of the whole queue."""
+        self._run(self._opened.resume(entrypoint))
+
+    def limit(
+        self,
+        entrypoint: str | None = None,
+        *,
+        limit_key: str | None = None,
+        max_running: int | None = None,
+        rate: float | None = None,
+        burst: int | None = None,
+    ) -> None:
+        """Limit the jobs of an entrypoint, or those with a limit key."""
+        self._run(
+            self._opened.limit(
+                entrypoint, limit_key=limit_key, max_running=max_running, rate=rate, burst=burst
+            )
+        )
+
+    def limits(self) -> Limits:
+        """What is limited, and what is paused."""
+        return self._run(self._opened.limits())
 
     def stats(self) -> Stats:
         """How many jobs there are, and were."""

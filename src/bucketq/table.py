@@ -19,6 +19,10 @@ class JobTable:
         self.due = DueLine(self._jobs)
         self.dependents = Dependents()
         self._counts: Counter[JobStatus] = Counter()
+        # The jobs in progress by entrypoint and by limit key, and the keys of which one has ended.
+        self.running: Counter[str] = Counter()
+        self.running_keys: Counter[str] = Counter()
+        self.freed: set[str] = set()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
         # Who holds a unique key.
@@ -108,3 +112,14 @@ class JobTable:
             self.ready.change_count(job, step)
         elif job.status is JobStatus.BLOCKED:
             self.dependents.change(job, step)
+        elif job.status is JobStatus.IN_PROGRESS:
+            self.running[job.entrypoint] += step
+            if job.limit_key is not None:
+                self._count_key(job.limit_key, step)
+
+    def _count_key(self, limit_key: str, step: int) -> None:
+        self.running_keys[limit_key] += step
+        if step < 0:
+            self.freed.add(limit_key)
+            if not self.running_keys[limit_key]:
+                del self.running_keys[limit_key]

@@ -17,6 +17,8 @@ from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, SessionForgottenError
 from bucketq.failure import TRACE_MAX
 from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
+from bucketq.limits import Limit, Limits
 from bucketq.mint import Mint
 from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES, check_if_exists
 from bucketq.operation import (
@@ -371,6 +373,18 @@ def operation_message(operation: Operation) -> pb.Operation:
             return pb.Operation(remove_schedule=pb.RemoveScheduleRequest(name=operation.name))
         case ListSchedules():
             return pb.Operation(list_schedules=pb.ListSchedulesRequest())
+        case Pause():
+            return pb.Operation(pause=pb.PauseRequest(entrypoint=operation.entrypoint))
+        case Resume():
+            return pb.Operation(resume=pb.ResumeRequest(entrypoint=operation.entrypoint))
+        case SetLimit():
+            limit = _limit_message(operation.limit)
+            set_limit = pb.SetLimitRequest(
+                entrypoint=operation.entrypoint, limit_key=operation.limit_key, limit=limit
+            )
+            return pb.Operation(set_limit=set_limit)
+        case ReadLimits():
+            return pb.Operation(limits=pb.LimitsRequest())
     raise ConfigurationError(f"a client does not send {type(operation).__name__}")
 
 
@@ -435,6 +449,16 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return RemoveSchedule(message.remove_schedule.name)
         case "list_schedules":
             return ListSchedules()
+        case "pause":
+            return Pause(_entrypoint_of(message.pause))
+        case "resume":
+            return Resume(_entrypoint_of(message.resume))
+        case "set_limit":
+            limited = message.set_limit
+            limit_key = limited.limit_key if limited.HasField("limit_key") else None
+            return SetLimit(_entrypoint_of(limited), limit_key, _limit_of(limited.limit))
+        case "limits":
+            return ReadLimits()
     raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
 
 
@@ -490,6 +514,40 @@ def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:
     return message.trace[:TRACE_MAX] if message.HasField("trace") else None
 
 
+def _entrypoint_of(message: pb.PauseRequest | pb.ResumeRequest | pb.SetLimitRequest) -> str | None:
+    return message.entrypoint if message.HasField("entrypoint") else None
+
+
+def _limit_message(limit: Limit) -> pb.Limit:
+    return pb.Limit(max_running=limit.max_running, rate=limit.rate, burst=limit.burst)
+
+
+def _limit_of(message: pb.Limit) -> Limit:
+    return Limit(
+        max_running=message.max_running if message.HasField("max_running") else None,
+        rate=message.rate if message.HasField("rate") else None,
+        burst=message.burst if message.HasField("burst") else None,
+    )
+
+
+def _limits_message(limits: Limits) -> pb.LimitsResponse:
+    return pb.LimitsResponse(
+        is_paused=limits.is_paused,
+        paused=limits.paused,
+        entrypoints={name: _limit_message(limit) for name, limit in limits.entrypoints.items()},
+        limit_keys={name: _limit_message(limit) for name, limit in limits.limit_keys.items()},
+    )
+
+
+def _limits_of(message: pb.LimitsResponse) -> Limits:
+    return Limits(
+        is_paused=message.is_paused,
+        paused=tuple(message.paused),
+        entrypoints={name: _limit_of(limit) for name, limit in message.entrypoints.items()},
+        limit_keys={name: _limit_of(limit) for name, limit in message.limit_keys.items()},
+    )
+
+
 def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
     if not message.token:
         raise ConfigurationError("in a batch a dequeue comes with the claim's token")
@@ -531,6 +589,8 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(number=answer)
         case Schedule():
             return pb.Answer(schedules=pb.Schedules(schedules=[_schedule_message(answer)]))
+        case Limits():
+            return pb.Answer(limits=_limits_message(answer))
     match operation:
         case Enqueue():
             if all(job.key is None and not job.after for job in operation.jobs):
@@ -578,6 +638,8 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
             return message.number
         case "stats":
             return stats_of(message.stats)
+        case "limits":
+            return _limits_of(message.limits)
         case "segments":
             return list(_segments_of(message.segments.segments))
         case "schedules":

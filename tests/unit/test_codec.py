@@ -15,6 +15,7 @@ from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
 from bucketq.job import Claim, IfDead
 from bucketq.ledger import batch_content
+from bucketq.limits import Limit, Limits
 from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
 from bucketq.schedule import Schedules, new_schedule
@@ -78,6 +79,9 @@ def example() -> QueueState:
     state.begin_batch(Job(id="album", entrypoint="video", payload=b'{"to": "eve"}', created_at=NOW), 3)
     state.cancelled_total += 1
     state.enqueued_total += 1
+    limits = Limits().with_pause("mail").with_limit("video", None, Limit(max_running=2))
+    state.set_limits(limits.with_limit(None, "gpu-*", Limit(rate=0.5, burst=3)))
+    state.buckets.take(state.limits, "thumb", "gpu-1", NOW)
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
     refused = JobNotFoundError("job-99")
     state.sessions = Sessions(forgotten_version=1)

@@ -18,6 +18,8 @@ from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.limit_operation import Pause, Resume, SetLimit
+from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
@@ -220,6 +222,10 @@ def _checked(operation: Operation) -> Operation:
         case PutSchedule():
             _check_name("an entrypoint", operation.schedule.job.entrypoint)
             check_schedule(operation.schedule)
+        case Pause() | Resume() if operation.entrypoint is not None:
+            _check_name("an entrypoint", operation.entrypoint)
+        case SetLimit():
+            check_limit(operation.entrypoint, operation.limit_key, operation.limit)
         case Transact():
             if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")

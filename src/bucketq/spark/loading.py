@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
-from bucketq.backlog import line_of
 from bucketq.clock import SystemClock
 from bucketq.embedded import DirectQueue
 from bucketq.errors import ConfigurationError, PayloadError, StorageError
@@ -262,8 +261,8 @@ async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
 
 
 async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
-    in_line = sorted(jobs, key=lambda job: (line_of(job), key_of(job)))
-    for _, group in groupby(in_line, key=line_of):
+    in_line = sorted(jobs, key=lambda job: (job.status, job.entrypoint, key_of(job)))
+    for _, group in groupby(in_line, key=lambda job: (job.status, job.entrypoint)):
         async for segment, _ in objects.create_segments(each(group), version):
             yield segment
 

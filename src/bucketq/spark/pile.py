@@ -5,7 +5,6 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketq.backlog import Line
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import DEPTH_MAX, LinePattern, are_json_lines, payload_field
 from bucketq.mint import ID_DIGITS_COUNTED
@@ -38,7 +37,7 @@ class Pile:
         return JobStatus.SCHEDULED if self.priority is None else JobStatus.QUEUED
 
     @property
-    def line(self) -> Line:
+    def line(self) -> tuple[JobStatus, str]:
         """The line that its jobs stand in."""
         return self.status, self.entrypoint
 

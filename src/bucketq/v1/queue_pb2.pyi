@@ -359,6 +359,68 @@ class SettleManyRequest(_message.Message):
     operations: _containers.RepeatedCompositeFieldContainer[Operation]
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
+class PauseRequest(_message.Message):
+    __slots__ = ("entrypoint",)
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    def __init__(self, entrypoint: _Optional[str] = ...) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("entrypoint",)
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    def __init__(self, entrypoint: _Optional[str] = ...) -> None: ...
+
+class Limit(_message.Message):
+    __slots__ = ("max_running", "rate", "burst")
+    MAX_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    max_running: int
+    rate: float
+    burst: int
+    def __init__(self, max_running: _Optional[int] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ...) -> None: ...
+
+class SetLimitRequest(_message.Message):
+    __slots__ = ("entrypoint", "limit_key", "limit")
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    limit_key: str
+    limit: Limit
+    def __init__(self, entrypoint: _Optional[str] = ..., limit_key: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ...) -> None: ...
+
+class LimitsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LimitsResponse(_message.Message):
+    __slots__ = ("is_paused", "paused", "entrypoints", "limit_keys")
+    class EntrypointsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Limit
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Limit, _Mapping]] = ...) -> None: ...
+    class LimitKeysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Limit
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Limit, _Mapping]] = ...) -> None: ...
+    IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    ENTRYPOINTS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    is_paused: bool
+    paused: _containers.RepeatedScalarFieldContainer[str]
+    entrypoints: _containers.MessageMap[str, Limit]
+    limit_keys: _containers.MessageMap[str, Limit]
+    def __init__(self, is_paused: _Optional[bool] = ..., paused: _Optional[_Iterable[str]] = ..., entrypoints: _Optional[_Mapping[str, Limit]] = ..., limit_keys: _Optional[_Mapping[str, Limit]] = ...) -> None: ...
+
 class StatsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -410,7 +472,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +497,10 @@ class Operation(_message.Message):
     PUT_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     REMOVE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     LIST_SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    SET_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -459,7 +525,11 @@ class Operation(_message.Message):
     put_schedule: Schedule
     remove_schedule: RemoveScheduleRequest
     list_schedules: ListSchedulesRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ...) -> None: ...
+    pause: PauseRequest
+    resume: ResumeRequest
+    set_limit: SetLimitRequest
+    limits: LimitsRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
@@ -502,7 +572,7 @@ class Refusals(_message.Message):
     def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "schedules", "ending", "batch")
+    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "schedules", "ending", "batch", "limits")
     DONE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -515,6 +585,7 @@ class Answer(_message.Message):
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     ENDING_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     done: Done
     refusal: Refusal
     added: Sequences
@@ -527,7 +598,8 @@ class Answer(_message.Message):
     schedules: Schedules
     ending: Ending
     batch: BatchCounts
-    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., schedules: _Optional[_Union[Schedules, _Mapping]] = ..., ending: _Optional[_Union[Ending, _Mapping]] = ..., batch: _Optional[_Union[BatchCounts, _Mapping]] = ...) -> None: ...
+    limits: LimitsResponse
+    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., schedules: _Optional[_Union[Schedules, _Mapping]] = ..., ending: _Optional[_Union[Ending, _Mapping]] = ..., batch: _Optional[_Union[BatchCounts, _Mapping]] = ..., limits: _Optional[_Union[LimitsResponse, _Mapping]] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("session", "number", "seen_version", "operations")

@@ -1,0 +1,234 @@
+"""Dispatcher: whose turn it is where limits, pauses or tenants have a say.
+
+    ready line of an entrypoint ──▶ the first one ── its limit key has room ──▶ may begin
+                                          │ saturated
+                                          ▼
+                        parked, by limit key, as are the key's own segments
+                                          │ a job of the key has ended, its bucket was refilled
+                                          ▼
+                                  open: may begin again, in the same order
+
+So nobody looks twice at jobs that may not begin. All of this is derived from the jobs, and
+only kept in memory: a parked job is a waiting job like any other.
+"""
+
+import heapq
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from bucketq.backlog import Backlog
+from bucketq.job import Job, JobStatus
+from bucketq.limits import Buckets, Limits, has_token, refilled_at
+from bucketq.segment import Key, Segment, key_of
+from bucketq.table import JobTable
+
+_NO_LIMIT = 1 << 31
+# For the jobs of one limit key no more workers are woken at once.
+_WAKE_MAX = 100
+# A clock that goes back by more than that is a new clock.
+_SKEW_MAX = timedelta(minutes=1)
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+class Dispatcher:
+    """Finds the next job that may begin. Other limits make a new one."""
+
+    def __init__(self, table: JobTable, buckets: Buckets, limits: Limits) -> None:
+        self._table = table
+        self._buckets = buckets
+        self._limits = limits
+        self._backlog = Backlog()
+        self._now: datetime | None = None
+        self._parked: dict[tuple[str, str], list[tuple[Key, str]]] = {}
+        self._parked_ids: set[str] = set()
+        # For each limit key that is parked: the entrypoints in which it is.
+        self._places: dict[str, set[str]] = {}
+        # For each entrypoint the limit keys that may have room, by the key of their first job.
+        self._open: dict[str, list[tuple[Key, str]]] = {}
+        self._opened: dict[tuple[str, str], Key] = {}
+        # When a limit key may have room again.
+        self._refills: list[tuple[datetime, str]] = []
+        self._refill_of: dict[str, datetime] = {}
+
+    def next(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> Job | Segment | None:
+        """The job whose turn it is, or the segment that it may be in."""
+        self._catch_up(now, backlog)
+        best: Job | Segment | None = None
+        for one in self._served(entrypoint):
+            if self.room(one, now) and (head := self._head(one, now)) is not None:
+                # Turns are those of one entrypoint: between two the one that came first is served first.
+                best = head if best is None or _age(head) < _age(best) else best
+        return best
+
+    def claimable(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> int:
+        """About how many jobs may begin; 0 if certainly none."""
+        self._catch_up(now, backlog)
+        total = 0
+        for one in self._served(entrypoint):
+            if (room := self.room(one, now)) and self._head(one, now) is not None:
+                unparked = self._table.ready.count(one) - self._count_parked(one)
+                beside = sum(segment.count for segment in backlog.upcoming(one, 2))
+                opened = sum(
+                    min(self._room_of_key(limit_key, now), _WAKE_MAX)
+                    for place, limit_key in self._opened
+                    if place == one
+                )
+                total += min(room, max(1, unparked + beside + opened))
+        return total
+
+    def next_refill(self, now: datetime) -> datetime | None:
+        """When a job that waits for a rate may begin, if one does."""
+        moments = [self._refills[0][0]] if self._refills else []
+        for entrypoint, limit in self._limits.entrypoints.items():
+            if not has_token(bucket := self._buckets.entrypoints.get(entrypoint), limit, now):
+                moments.append(refilled_at(bucket, limit, now))
+        return min(moments, default=None)
+
+    def is_limited(self, limit_key: str) -> bool:
+        """Whether a limit key has a limit."""
+        return self._limits.of_key(limit_key) is not None
+
+    def is_saturated(self, limit_key: str) -> bool:
+        """Whether no job of a limit key could begin when the last one did."""
+        bucket = self._buckets.limit_keys.get(limit_key)
+        # Without a bucket the time does not matter.
+        return not self._room_of_key(limit_key, bucket.at if bucket else _ANY_TIME)
+
+    @property
+    def parked(self) -> int:
+        """About how many jobs in queue.json wait for room for their limit key."""
+        return len(self._parked_ids)
+
+    def room(self, entrypoint: str, now: datetime) -> int:
+        """How many more jobs of an entrypoint may begin."""
+        if self._limits.pauses(entrypoint):
+            return 0
+        limit = self._limits.entrypoints.get(entrypoint)
+        if limit is None:
+            return _NO_LIMIT
+        if not has_token(self._buckets.entrypoints.get(entrypoint), limit, now):
+            return 0
+        most = _NO_LIMIT if limit.max_running is None else limit.max_running
+        return max(0, most - self._table.running[entrypoint])
+
+    def _room_of_key(self, limit_key: str, now: datetime) -> int:
+        limit = self._limits.of_key(limit_key)
+        if limit is None:
+            return _NO_LIMIT
+        if not has_token(self._buckets.limit_keys.get(limit_key), limit, now):
+            return 0
+        most = _NO_LIMIT if limit.max_running is None else limit.max_running
+        return max(0, most - self._table.running_keys[limit_key])
+
+    def _served(self, entrypoint: str | None) -> Iterable[str]:
+        if entrypoint is not None:
+            return (entrypoint,)
+        return self._table.ready.entrypoints | self._backlog.entrypoints
+
+    def _catch_up(self, now: datetime, backlog: Backlog) -> None:
+        """Open the limit keys that may have room since the last look."""
+        if backlog is not self._backlog:
+            self._backlog = backlog
+            for entrypoint, limit_key in backlog.key_lines:
+                self._places.setdefault(limit_key, set()).add(entrypoint)
+                self._open_key(entrypoint, limit_key)
+        if self._table.freed:
+            for limit_key in self._table.freed:
+                self._open_everywhere(limit_key)
+            self._table.freed.clear()
+        is_new_clock = self._now is not None and now < self._now - _SKEW_MAX
+        self._now = now if self._now is None or is_new_clock else max(now, self._now)
+        while self._refills and (is_new_clock or self._refills[0][0] <= now):
+            _, limit_key = heapq.heappop(self._refills)
+            self._refill_of.pop(limit_key, None)
+            self._open_everywhere(limit_key)
+
+    def _head(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+        while (job := self._table.ready.first(entrypoint)) is not None:
+            if job.limit_key is None or self._room_of_key(job.limit_key, now):
+                break
+            self._park(job, job.limit_key, now)
+        heads = (job, self._first_opened(entrypoint, now), self._backlog.first(entrypoint))
+        return min((head for head in heads if head is not None), key=_key, default=None)
+
+    def _park(self, job: Job, limit_key: str, now: datetime) -> None:
+        self._table.ready.set_aside(job.entrypoint)
+        line = job.entrypoint, limit_key
+        if job.id not in self._parked_ids:
+            self._parked_ids.add(job.id)
+            heapq.heappush(self._parked.setdefault(line, []), (key_of(job), job.id))
+        self._places.setdefault(limit_key, set()).add(job.entrypoint)
+        if line in self._opened:
+            # It was open, and is full now: what is in front may have changed.
+            self._open_key(*line)
+        self._await_refill(limit_key, now)
+
+    def _await_refill(self, limit_key: str, now: datetime) -> None:
+        limit, bucket = self._limits.of_key(limit_key), self._buckets.limit_keys.get(limit_key)
+        if limit is not None and not has_token(bucket, limit, now):
+            moment, known = refilled_at(bucket, limit, now), self._refill_of.get(limit_key)
+            if known is None or moment < known:
+                self._refill_of[limit_key] = moment
+                heapq.heappush(self._refills, (moment, limit_key))
+
+    def _open_everywhere(self, limit_key: str) -> None:
+        for entrypoint in tuple(self._places.get(limit_key, ())):
+            self._open_key(entrypoint, limit_key)
+
+    def _open_key(self, entrypoint: str, limit_key: str) -> None:
+        head = self._first_of_key(entrypoint, limit_key)
+        if head is None:
+            return
+        key, opened = _key(head), self._opened.get((entrypoint, limit_key))
+        if opened is None or key < opened:
+            self._opened[entrypoint, limit_key] = key
+            heapq.heappush(self._open.setdefault(entrypoint, []), (key, limit_key))
+
+    def _first_opened(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+        heap = self._open.get(entrypoint, [])
+        while heap:
+            key, limit_key = heap[0]
+            line = entrypoint, limit_key
+            if self._opened.get(line) != key:
+                heapq.heappop(heap)
+                continue
+            head = self._first_of_key(entrypoint, limit_key)
+            if head is not None and not self._room_of_key(limit_key, now):
+                self._await_refill(limit_key, now)
+                head = None
+            if head is not None and _key(head) == key:
+                return head
+            heapq.heappop(heap)
+            del self._opened[line]
+            if head is not None:
+                self._open_key(entrypoint, limit_key)
+        return None
+
+    def _first_of_key(self, entrypoint: str, limit_key: str) -> Job | Segment | None:
+        parked = self._parked.get((entrypoint, limit_key), [])
+        segment = self._backlog.first_of_key(entrypoint, limit_key)
+        while parked:
+            key, job_id = parked[0]
+            job = self._table.get(job_id)
+            if job is not None and job.status is JobStatus.QUEUED:
+                return segment if segment is not None and segment.first < key else job
+            heapq.heappop(parked)
+            self._parked_ids.discard(job_id)
+        if segment is None and (places := self._places.get(limit_key)) is not None:
+            self._parked.pop((entrypoint, limit_key), None)
+            places.discard(entrypoint)
+            if not places:
+                del self._places[limit_key]
+        return segment
+
+    def _count_parked(self, entrypoint: str) -> int:
+        return sum(len(heap) for (place, _), heap in self._parked.items() if place == entrypoint)
+
+
+def _key(head: Job | Segment) -> Key:
+    return key_of(head) if isinstance(head, Job) else head.first
+
+
+def _age(head: Job | Segment) -> tuple[int, int]:
+    priority, _, sequence = _key(head)
+    return priority, sequence

@@ -1,0 +1,121 @@
+"""Turns: how tenants share an entrypoint, so that a flood by one does not keep the others waiting.
+
+Each job of a tenant gets the turn after the tenant's last one; and one that has nothing waiting
+begins behind the turn that was served last. So of those who have jobs waiting each gets one in
+every turn, however many it has:
+
+    acme     1  2  3  4  5  6  7 …     a flood
+    beta     1  2                      came later, and is served in between
+
+A job without a tenant gets the next turn. Lines are told apart by entrypoint and priority: what
+overtakes the others by its priority must not push their turns on.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bucketq.job import Count, Job, JobStatus
+from bucketq.journal import Journal
+from bucketq.segment import Segment
+
+# Whoever makes up a new priority for each job must not make queue.json grow.
+_LINES_MAX = 1000
+
+Line = tuple[str, int]
+
+
+class TurnLine(NamedTuple):
+    """The turn that was served last, and the last one of each tenant that is to come."""
+
+    current: Count
+    last: dict[str, Count]
+
+
+Stored = dict[str, dict[int, TurnLine]]
+
+
+class Turns:
+    """The turns of each line that tenants share."""
+
+    def __init__(self, journal: Journal, stored: Mapping[str, Mapping[int, TurnLine]] | None = None) -> None:
+        self._journal = journal
+        self._current: dict[Line, int] = {}
+        self._last: dict[Line, dict[str, int]] = {}
+        for entrypoint, lines in (stored or {}).items():
+            for priority, line in lines.items():
+                self._current[entrypoint, priority] = line.current
+                self._last[entrypoint, priority] = dict(line.last)
+
+    def __bool__(self) -> bool:
+        return bool(self._current)
+
+    def base(self, entrypoint: str, priority: int, tenant: str | None) -> int:
+        """The turn behind which the next job stands; 0 where tenants share nothing."""
+        line = entrypoint, priority
+        current = self._current.get(line, 0)
+        return current if tenant is None else max(current, self._last.get(line, {}).get(tenant, 0))
+
+    def next(self, entrypoint: str, priority: int, tenant: str | None) -> int:
+        """The turn of a job that comes into line."""
+        if tenant is None and (entrypoint, priority) not in self._current:
+            return 0
+        turn = self.base(entrypoint, priority, tenant) + 1
+        if tenant is not None:
+            self.give(entrypoint, priority, tenant, turn)
+        return turn
+
+    def give(self, entrypoint: str, priority: int, tenant: str, turn: int) -> None:
+        """A tenant has jobs waiting up to this turn."""
+        line = entrypoint, priority
+        if line not in self._current:
+            self._forget_lines()
+            self._journal.put(self._current, line, 0)
+        if line not in self._last:
+            self._journal.put(self._last, line, {})
+        self._journal.put(self._last[line], tenant, turn)
+
+    def give_segments(self, segments: Sequence[Segment]) -> list[int]:
+        """What is to be added to the turns in each segment, where those of a tenant count from 1."""
+        if not self and all(segment.tenant is None for segment in segments):
+            return [0] * len(segments)
+        known: dict[tuple[str, int, str | None], int] = {}
+        bases = []
+        for segment in segments:
+            line = segment.entrypoint, segment.first[0], segment.tenant
+            if segment.status is not JobStatus.QUEUED:
+                bases.append(0)
+            elif segment.tenant is None:
+                bases.append(self.next(*line))
+            else:
+                base = known.setdefault(line, self.base(*line))
+                self.give(segment.entrypoint, segment.first[0], segment.tenant, base + segment.last[1])
+                bases.append(base)
+        return bases
+
+    def serve(self, job: Job) -> None:
+        """A job is dispatched."""
+        line = job.entrypoint, job.priority
+        current = self._current.get(line)
+        if current is not None and job.turn > current:
+            self._journal.put(self._current, line, job.turn)
+        last = self._last.get(line)
+        if last and job.tenant is not None and last.get(job.tenant, job.turn + 1) <= job.turn:
+            self._journal.put(last, job.tenant, None)
+
+    def stored(self) -> Stored:
+        """What is to be kept: tenants whose turns are over are forgotten."""
+        stored: Stored = {}
+        for (entrypoint, priority), current in self._current.items():
+            last = self._last.get((entrypoint, priority), {})
+            kept = {tenant: turn for tenant, turn in last.items() if turn > current}
+            stored.setdefault(entrypoint, {})[priority] = TurnLine(current, kept)
+        return stored
+
+    def _forget_lines(self) -> None:
+        if len(self._current) < _LINES_MAX:
+            return
+        for line, current in self._current.items():
+            if all(turn <= current for turn in self._last.get(line, {}).values()):
+                self._journal.put(self._last, line, None)
+                self._journal.put(self._current, line, None)
+                return
