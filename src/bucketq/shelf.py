@@ -40,16 +40,15 @@ class Shelf:
         if isinstance(segment, SegmentKeys):
             self.keys.put(segment, content)
             return
-        self.remove(segment.name)
+        self._put_away(segment.name)
         self._held[segment.name] = lines = SegmentLines(segment, content)
         self._size += lines.size
         while self._size > self._capacity_bytes and len(self._held) > 1:
-            self.remove(next(iter(self._held)))
+            self._put_away(next(iter(self._held)))
 
     def remove(self, name: str) -> None:
         """Forget a segment that is not needed any more."""
-        if lines := self._held.pop(name, None):
-            self._size -= lines.size
+        self._put_away(name)
         self.keys.remove(name)
 
     def keep_only(self, segments: Iterable[Segment]) -> None:
@@ -101,6 +100,10 @@ class Shelf:
     def without(self, segment: Segment, gone: Job) -> Segment | None:
         """What is left of the segment when a job leaves it."""
         return self._lines(segment).without(segment, gone)
+
+    def _put_away(self, name: str) -> None:
+        if lines := self._held.pop(name, None):
+            self._size -= lines.size
 
     def _lines(self, segment: Segment) -> SegmentLines:
         lines = self._held.pop(segment.name, None)
