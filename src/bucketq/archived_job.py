@@ -252,8 +252,10 @@ def _last_attempt(read: _ReadLine) -> Iterator[Attempt]:
 
 
 def _outcome(status: FinishedStatus, error: str | None) -> Outcome:
-    if status is not FinishedStatus.DEAD:
-        return Outcome.COMPLETED if status is FinishedStatus.COMPLETED else Outcome.CANCELLED
+    if status is FinishedStatus.COMPLETED:
+        return Outcome.COMPLETED
     if error == STALE:
         return Outcome.STALE
+    if status is not FinishedStatus.DEAD:
+        return Outcome.CANCELLED
     return Outcome.TIMED_OUT if error and error.startswith(TIMED_OUT) else Outcome.FAILED

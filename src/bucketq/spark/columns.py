@@ -328,8 +328,8 @@ def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     is_stale = pc.equal(error, STALE).fill_null(False)
     is_late = pc.starts_with(error, TIMED_OUT).fill_null(False)
     failed = pc.if_else(is_late, Outcome.TIMED_OUT.value, Outcome.FAILED.value)
-    failed = pc.if_else(is_stale, Outcome.STALE.value, failed)
     not_done = pc.if_else(pc.equal(status, FinishedStatus.DEAD.value), failed, Outcome.CANCELLED.value)
+    not_done = pc.if_else(is_stale, Outcome.STALE.value, not_done)
     outcome = pc.if_else(pc.equal(status, _COMPLETED), Outcome.COMPLETED.value, not_done)
     columns = [table["claimed_at"], table["finished_at"], outcome, table["worker"], error]
     last = pa.StructArray.from_arrays(columns, fields=list(ATTEMPT))
