@@ -27,7 +27,7 @@ def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluste
     victim.kill()
     assert (folder / "lake" / "silver").exists()
     assert not (folder / "lake" / "gold").exists()
-    work(NOON + timedelta(hours=12))
+    work(NOON + timedelta(hours=6))
 
     driver = Driver(cluster.master, tmp_path / "next log")
     driver.begin("disturbed", queue)
