@@ -297,7 +297,6 @@ def test_what_was_accepted_fails_no_later_run_and_anything_new_does(pipeline, qu
     queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=1))
     path = queue.path.parent / "queue" / queue.objects("archive")[-1]
     path.write_text(path.read_text().replace('"v":1', '"v":1,"error":{}', 1))
-    assert failing(pipeline.run()) == ["nothing in quarantine"]
     queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=2))
     path = queue.path.parent / "queue" / queue.objects("archive")[-1]
     write_jobs(path, [job | {"id": ids[5 - place]} for place, job in enumerate(json.loads(path.read_text()))])

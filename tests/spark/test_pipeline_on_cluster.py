@@ -14,14 +14,27 @@ pytestmark = pytest.mark.timeout(300)
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
 
-def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluster, queue, tmp_path):
+@pytest.fixture
+def start_driver(cluster, tmp_path):
+    started = []
+
+    def start():
+        started.append(Driver(cluster.master, tmp_path / f"driver {len(started)}"))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.kill()
+
+
+def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluster, queue, start_driver):
     def work(at):
         queue.finish("mail", range(300), batch=50, at=at)
         queue.finish("report", range(100), batch=50, at=at + timedelta(hours=1))
 
     folder = queue.path.parent
     work(NOON)
-    victim = Driver(cluster.master, tmp_path / "log")
+    victim = start_driver()
     victim.begin("stopped_at_gold", queue)
     wait_until((folder / "gold").exists)
     victim.kill()
@@ -29,7 +42,7 @@ def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluste
     assert not (folder / "lake" / "gold").exists()
     work(NOON + timedelta(hours=6))
 
-    driver = Driver(cluster.master, tmp_path / "next log")
+    driver = start_driver()
     driver.begin("disturbed", queue)
     wait_until(lambda: list(folder.glob("began-*")))
     partition, _, executor = next(folder.glob("began-*")).name.removeprefix("began-").split("-")
@@ -41,4 +54,3 @@ def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluste
     ended = [path.name.split("-") for path in folder.glob(f"ended-{partition}-*")]
     assert ended, "the task that was lost was run again"
     assert executor not in {name[-1] for name in ended}
-    driver.end()
