@@ -17,6 +17,14 @@ from .java import need_java
 pytestmark = pytest.mark.timeout(300)
 
 BUCKETQ = [sys.executable, "-m", "bucketq"]
+# Jobs are over before it would pay to compile them well.
+SETTINGS = (
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.sql.codegen.wholeStage=false",
+)
+LIGHT = ["--master", "local[2]", *(part for setting in SETTINGS for part in ("--conf", setting))]
 
 
 def command(*arguments, cwd, code=0):
@@ -41,7 +49,7 @@ def test_mistakes_are_told_in_one_line(queue, tmp_path):
 
 def test_run_report_accept_and_replay_say_what_they_did_and_nothing_else(queue, tmp_path):
     ids = queue.finish("mail", range(20), batch=10)
-    lake = ["--out", "lake", "--master", "local[2]"]
+    lake = ["--out", "lake", *LIGHT]
     url = ["--url", queue.url]
     first, _ = (tmp_path / "queue" / name for name in queue.objects("archive"))
     first.write_text(first.read_text().replace('"v":1', '"v":1,"error":{}', 1))
@@ -67,7 +75,7 @@ def test_run_report_accept_and_replay_say_what_they_did_and_nothing_else(queue, 
 def test_watch_goes_on_until_it_is_interrupted(queue, tmp_path):
     need_java()
     (tmp_path / "lake").write_text("in the way")
-    watch = [*BUCKETQ, "pipeline", "report", "--watch", "0.5", "--url", queue.url, "--master", "local[2]"]
+    watch = [*BUCKETQ, "pipeline", "report", "--watch", "0.5", "--url", queue.url, *LIGHT]
     with subprocess.Popen(
         watch, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watching:
@@ -98,7 +106,7 @@ def wait_for_line(stream, text):
 
 def test_a_failure_of_spark_is_one_sentence(queue, tmp_path):
     queue.finish("mail", range(2), batch=2)
-    run = ["pipeline", "run", "--url", queue.url, "--out", "s3a://nowhere/lake"]
+    run = ["pipeline", "run", "--url", queue.url, "--out", "s3a://nowhere/lake", *LIGHT]
     failed = command(*run, cwd=tmp_path, code=2)
     told = "the step 'lake' failed: java.lang.ClassNotFoundException: Class .* not found"
     assert re.fullmatch(rf"bucketq: {told} \(--verbose tells more\)\n", failed.stderr)
