@@ -5,13 +5,13 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from bench.deep import Finding
 from bench.sparking import write_archive
 from bucketq.pipeline.run import Outcome, run
-from bucketq.pipeline.targets import read_targets
 from bucketq.spark import local_session
 
 
@@ -37,7 +37,7 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
     try:
         _run(spark, folder, amount.warm)
         few_s, _, few = _run(spark, folder, amount.few)
-        before = _memory()
+        python_before, java_before = _memory(), _java_memory(spark)
         many_s, again_s, many = _run(spark, folder, amount.many)
         return [
             Finding(
@@ -45,7 +45,15 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
             ),
             Finding("seconds of a run, the first and one with nothing new", many_s, again_s, most=0.2),
             Finding(
-                "megabytes of the Python driver, after few jobs and after many", before, _memory(), most=1.5
+                "megabytes of the Python driver, after few jobs and after many",
+                python_before,
+                _memory(),
+                most=1.5,
+            ),
+            Finding(
+                "megabytes of Java, driver and executor, after few jobs and after many",
+                java_before,
+                _java_memory(spark),
             ),
             *(
                 Finding(f"seconds of {step} in a first run, few jobs and many", took_s, many.took_s[step])
@@ -62,7 +70,7 @@ def _run(spark: SparkSession, folder: Path, jobs: int) -> tuple[float, float, Ou
     took, outcomes = list[float](), list[Outcome]()
     for _ in range(2):
         started_s = time.perf_counter()
-        outcomes.append(run(spark, {"url": url}, str(folder / f"lake-{jobs}"), read_targets(None)))
+        outcomes.append(run(spark, {"url": url}, str(folder / f"lake-{jobs}")))
         took.append(time.perf_counter() - started_s)
         assert outcomes[-1].is_sound, outcomes[-1].checks
     assert outcomes[1].days == []
@@ -70,4 +78,13 @@ def _run(spark: SparkSession, folder: Path, jobs: int) -> tuple[float, float, Ou
 
 
 def _memory() -> float:
+    """The most that this process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _java_memory(spark: SparkSession) -> float:
+    """The most that the process of Java ever had."""
+    jvm: Any = spark._jvm
+    status = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/status").read_text()
+    [kilobytes] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(kilobytes) / 1024

@@ -1,5 +1,6 @@
 """A real cluster on loopback: a standalone master and two workers, started from the PySpark package."""
 
+import json
 import os
 import re
 import signal
@@ -19,6 +20,8 @@ HOST = "127.0.0.1"
 # A task is never run twice at once on one host.
 OTHER_HOST = "127.0.0.2"
 READY_WITHIN_S = 60
+WITHIN_S = 200
+_DRIVER = Path(__file__).with_name("on_cluster.py")
 
 
 class Cluster:
@@ -43,6 +46,57 @@ class Cluster:
 
     def _is_ours(self, command: bytes) -> bool:
         return any(f"spark://Worker@{worker}".encode() in command for worker in self._workers)
+
+
+class Driver:
+    """A driver process, which does one step after the other."""
+
+    def __init__(self, master, log):
+        self._log = log
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_DRIVER), master],
+                env=environment(),
+                cwd=log.parent,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def begin(self, step, queue):
+        self._process.stdin.write(f"{step} {queue.url} {queue.path.parent}\n")
+        self._process.stdin.flush()
+
+    def answer(self):
+        line = self._process.stdout.readline()
+        assert line, self._log.read_text()
+        return json.loads(line)
+
+    def do(self, step, queue):
+        self.begin(step, queue)
+        return self.answer()
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+    def end(self):
+        self._process.stdin.close()
+        try:
+            self._process.wait(WITHIN_S)
+        finally:
+            self._process.kill()
+            self._process.stdout.close()
+
+
+def wait_until(is_so):
+    until_s = time.monotonic() + WITHIN_S
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
 
 
 @contextmanager

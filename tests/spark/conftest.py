@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.contract.servers import Server
 from tests.contract.servers import seaweedfs as start_seaweedfs
+from tests.spark.cluster import standalone
 from tests.spark.java import need_java
 
 
@@ -38,6 +39,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     session = local_session("local[2,3]", settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    need_java()
+    with standalone(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ A step prints what it found, as one line. The files in FOLDER tell when to go on
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from bucketq.pipeline import silver
+from bucketq.pipeline.run import run
 
 WAIT_S = 100
 
@@ -100,7 +104,53 @@ def connected(spark, url, folder):
     return read(spark, url, folder)
 
 
-STEPS = {step.__name__: step for step in (killed, speculated, read, connected)}
+def stopped_at_gold(spark, url, folder):
+    """Run the pipeline up to gold, and wait there to be killed."""
+
+    def on_step(name):
+        if name == "gold":
+            Path(f"{folder}/gold").write_text("")
+            wait_for(f"{folder}/never", or_note=f"{folder}/timeout")
+
+    run(spark, {"url": url}, f"{folder}/lake", on_step=on_step)
+
+
+def disturbed(spark, url, folder):
+    """Run the pipeline, while somebody kills an executor that makes silver: its tasks wait for that."""
+    typed = silver._typed
+
+    def wait(batches):
+        context = TaskContext.get()
+        # The parent of a worker's parent is the executor.
+        executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+        name = f"{context.partitionId()}-{context.attemptNumber()}-{executor}"
+        Path(f"{folder}/began-{name}").write_text("")
+        wait_for(f"{folder}/go", or_note=f"{folder}/timeout")
+        yield from typed(batches)
+        Path(f"{folder}/ended-{name}").write_text("")
+
+    silver._typed = wait
+    try:
+        outcome = run(spark, {"url": url}, f"{folder}/lake")
+    finally:
+        silver._typed = typed
+    return {"is_sound": outcome.is_sound, "differing": differing(spark, url, folder)}
+
+
+def differing(spark, url, folder):
+    """The tables of the lake that are not those of one that nobody disturbs."""
+    run(spark, {"url": url}, f"{folder}/undisturbed")
+    tables = ["silver", *(f"gold/{name}" for name in ("activity", "slowest", "slo", "trends"))]
+
+    def rows(lake, table):
+        found = spark.read.parquet(f"{folder}/{lake}/{table}").drop("ingested_at")
+        return sorted(map(str, found.select(*sorted(found.columns)).collect()))
+
+    return [table for table in tables if rows("lake", table) != rows("undisturbed", table)]
+
+
+ALL_STEPS = (killed, speculated, read, connected, stopped_at_gold, disturbed)
+STEPS = {step.__name__: step for step in ALL_STEPS}
 
 
 SETTINGS = {
@@ -116,6 +166,12 @@ SETTINGS = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.5",
     "spark.sql.shuffle.partitions": "2",
+    # Jobs are over before it would pay to compile them well.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
 }
 
 

@@ -1,70 +1,17 @@
 """The source and the sink on a real cluster, with executors that die, and through Spark Connect."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from bucketq.verify import verify
 
-from .cluster import environment, standalone
+from .cluster import Driver, wait_until
 from .java import need_java
-
-DRIVER = Path(__file__).with_name("on_cluster.py")
-WITHIN_S = 200
 
 # A driver, and what it starts, takes its time where the machine is busy.
 pytestmark = pytest.mark.timeout(300)
-
-
-class Driver:
-    """A driver process, which does one step after the other."""
-
-    def __init__(self, master, log):
-        self._log = log
-        with log.open("w") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, str(DRIVER), master],
-                env=environment(),
-                cwd=log.parent,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-
-    def begin(self, step, queue):
-        self._process.stdin.write(f"{step} {queue.url} {queue.path.parent}\n")
-        self._process.stdin.flush()
-
-    def answer(self):
-        line = self._process.stdout.readline()
-        assert line, self._log.read_text()
-        return json.loads(line)
-
-    def do(self, step, queue):
-        self.begin(step, queue)
-        return self.answer()
-
-    def end(self):
-        self._process.stdin.close()
-        try:
-            self._process.wait(WITHIN_S)
-        finally:
-            self._process.kill()
-            self._process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    need_java()
-    with standalone(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +44,7 @@ def test_a_task_that_is_run_twice_at_once_adds_its_rows_once(driver, queue):
 
 def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     driver.begin("killed", queue)
-    until_s = time.monotonic() + WITHIN_S
-    while len(cluster.executors()) < 2 or len(queue.objects("backlog")) < 2:
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
+    wait_until(lambda: len(cluster.executors()) >= 2 and len(queue.objects("backlog")) >= 2)
     executors = cluster.executors()
     assert len(executors) == 2
     os.kill(executors[0], signal.SIGKILL)

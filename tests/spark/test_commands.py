@@ -1,10 +1,15 @@
 """`bucketq pipeline`, `bucketq replay` and the demo, as people run them."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from bucketq.cli.steps import Steps
 
 from .java import need_java
 
@@ -12,6 +17,14 @@ from .java import need_java
 pytestmark = pytest.mark.timeout(300)
 
 BUCKETQ = [sys.executable, "-m", "bucketq"]
+# Jobs are over before it would pay to compile them well.
+SETTINGS = (
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.sql.codegen.wholeStage=false",
+)
+LIGHT = ["--master", "local[2]", *(part for setting in SETTINGS for part in ("--conf", setting))]
 
 
 def command(*arguments, cwd, code=0):
@@ -27,8 +40,99 @@ def test_mistakes_are_told_in_one_line(queue, tmp_path):
     assert wrong.stderr == "bucketq: --conf takes KEY=VALUE, not 'nonsense'\n"
     missing = command("pipeline", "report", "--out", "nowhere", "--watch", "5", cwd=tmp_path, code=2)
     assert "needs --url" in missing.stderr
+    for option, value, said in (("--days", "0", "1 or more"), ("--watch", "0", "more than 0")):
+        wrong = command("pipeline", "report", *url, option, value, cwd=tmp_path, code=2)
+        assert re.fullmatch(f"bucketq: {option} is how many .*{said}, not 0\n", wrong.stderr)
     unread = command("pipeline", "run", *url, "--targets", "none.toml", cwd=tmp_path, code=2)
     assert "the targets in none.toml cannot be read" in unread.stderr
+
+
+def test_run_report_accept_and_replay_say_what_they_did_and_nothing_else(queue, tmp_path):
+    ids = queue.finish("mail", range(20), batch=10)
+    lake = ["--out", "lake", *LIGHT]
+    url = ["--url", queue.url]
+    first, _ = (tmp_path / "queue" / name for name in queue.objects("archive"))
+    first.write_text(first.read_text().replace('"v":1', '"v":1,"error":{}', 1))
+    ran = command("pipeline", "run", *url, *lake, cwd=tmp_path, code=1)
+    assert re.match(r"days made anew: \d{4}-\d\d-\d\d\nevery job once: yes \(0 ", ran.stdout)
+    assert "nothing in quarantine: NO (1 records could not be read)" in ran.stdout
+    accepted = command("pipeline", "accept", *lake, cwd=tmp_path)
+    assert "nothing in quarantine: yes (1 records could not be read, all accepted)" in accepted.stdout
+    written = command("pipeline", "report", *lake, cwd=tmp_path)
+    assert written.stdout == "report.html is written\n"
+    assert "19 jobs were finished; none of them failed for good" in (tmp_path / "report.html").read_text()
+    where = ["--where", f"id <= '{sorted(ids)[4]}' AND status = 'completed'"]
+    dry = command("replay", *url, *lake, *where, "--dry-run", cwd=tmp_path)
+    replayed = command("replay", *url, *lake, *where, cwd=tmp_path)
+    count = int(dry.stdout.split()[0])
+    assert dry.stdout == f"{count} jobs would be enqueued\n"
+    assert replayed.stdout == f"{count} jobs were enqueued\n"
+    assert len(queue.drain()) == count > 0
+    for done in (ran, accepted, written, dry, replayed):
+        assert done.stderr == ""
+
+
+def test_watch_goes_on_until_it_is_interrupted(queue, tmp_path):
+    need_java()
+    (tmp_path / "lake").write_text("in the way")
+    watch = [*BUCKETQ, "pipeline", "report", "--watch", "0.5", "--url", queue.url, *LIGHT]
+    with subprocess.Popen(
+        watch, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        try:
+            assert "lake" in watching.stderr.readline(), "Spark cannot write there"
+            (tmp_path / "lake").unlink()
+            wait_for_line(watching.stderr, "there is no queue at")
+            queue.ask(lambda q: q.enqueue("mail"))
+            wait_for_line(watching.stderr, "there is nothing to report in lake yet")
+            queue.finish("mail", range(20), batch=10)
+            assert watching.stdout.readline() == "report.html is written\n"
+            watching.send_signal(signal.SIGINT)
+            _, errors = watching.communicate(timeout=100)
+        finally:
+            watching.kill()
+    assert watching.returncode == 130
+    assert all(line.startswith("bucketq: ") for line in errors.splitlines()), errors
+
+
+def wait_for_line(stream, text):
+    """Every line on the way is one of an error, told in a sentence."""
+    for line in stream:
+        assert line.startswith("bucketq: "), line
+        if text in line:
+            return
+    raise AssertionError(f"it never said {text!r}")
+
+
+def test_a_failure_of_spark_is_one_sentence(queue, tmp_path):
+    queue.finish("mail", range(2), batch=2)
+    run = ["pipeline", "run", "--url", queue.url, "--out", "s3a://nowhere/lake", *LIGHT]
+    failed = command(*run, cwd=tmp_path, code=2)
+    told = "the step 'lake' failed: java.lang.ClassNotFoundException: Class .* not found"
+    assert re.fullmatch(rf"bucketq: {told} \(--verbose tells more\)\n", failed.stderr)
+    assert "Traceback" in command(*run, "--verbose", cwd=tmp_path, code=2).stderr
+
+
+def test_bars_move_with_the_tasks_of_a_step(spark, tmp_path):
+    told = []
+
+    def on_progress(step, done, total):
+        told.append((step, done, total))
+        if 0 < done < total:
+            (tmp_path / "moved").touch()
+
+    def wait_at_last(number, rows):
+        while number == 3 and not (tmp_path / "moved").exists():
+            time.sleep(0.05)
+        return rows
+
+    steps = Steps(on_progress)
+    steps.begin("silver")
+    with steps.followed(spark):
+        spark.sparkContext.parallelize(range(4), 4).mapPartitionsWithIndex(wait_at_last).count()
+    steps.begin("gold")
+    assert ("silver", 3, 4) in told
+    assert told[-2:] == [("silver", 1, 1), ("gold", 0, 1)]
 
 
 def test_the_demo_ends_with_a_report(tmp_path):

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import subprocess
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
@@ -11,8 +13,9 @@ from pyspark.sql import functions as F
 
 from bucketq import ConfigurationError
 from bucketq.archive import Archive
-from bucketq.pipeline import gold, run
+from bucketq.pipeline import bronze, gold, run
 from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.quality import accept
 from bucketq.pipeline.replay import replay
 from bucketq.pipeline.report.findings import find
 from bucketq.pipeline.report.page import page
@@ -20,7 +23,6 @@ from bucketq.pipeline.targets import Target, Targets, read_targets
 from bucketq.verify import verify
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
-TARGETS = Targets(Target(), {})
 
 # Each run is a few dozen small jobs of Spark.
 pytestmark = pytest.mark.timeout(300)
@@ -33,7 +35,7 @@ class Pipeline:
         self.spark, self.queue, self.folder = spark, queue, folder
 
     def run(self, out="lake", **options):
-        return run.run(self.spark, {"url": self.queue.url}, str(self.folder / out), TARGETS, **options)
+        return run.run(self.spark, {"url": self.queue.url}, str(self.folder / out), **options)
 
     def lake(self, out="lake"):
         return Lake(self.spark, str(self.folder / out))
@@ -84,6 +86,11 @@ class Pipeline:
         self.queue.ask(lambda q: q.stats())
 
 
+def write_jobs(path, jobs):
+    """Write an object of the archive anew."""
+    path.write_text("[\n" + ",\n".join(json.dumps(job, separators=(",", ":")) for job in jobs) + "\n]\n")
+
+
 @pytest.fixture
 def pipeline(spark, queue, tmp_path):
     return Pipeline(spark, queue, tmp_path)
@@ -118,10 +125,10 @@ def test_silver_has_every_job_once_and_gold_counts_them(pipeline, queue):
     assert (mail.enqueued, mail.finished, mail.failed, mail.retried) == (40, 40, 4, 4)
     assert (mail.wait_p50_s, mail.wait_p99_s) == (30.0, 30.0)
     assert mail.workers == 2
-    total = by_hour["*", NOON]
+    total = by_hour[None, NOON]
     assert (total.enqueued, total.finished) == (40, 40)
     for (window,) in activity.select("window").distinct().collect():
-        counted = activity.where((F.col("window") == window) & (F.col("entrypoint") != "*"))
+        counted = activity.where((F.col("window") == window) & F.col("entrypoint").isNotNull())
         sums = counted.agg(F.sum("enqueued"), F.sum("finished"), F.sum("failed")).first()
         assert tuple(sums) == (51, 51, 4), window
     errors = {row["class"]: row for row in pipeline.lake().read("gold", "errors").collect()}
@@ -157,16 +164,55 @@ def test_concurrency_is_the_time_that_attempts_took(pipeline, queue):
         gold.WINDOWS, 4 * 5400.0
     )
     hours = {row.start.astimezone(UTC): row.utilisation for row in rows if row.window == "hour"}
-    assert hours == {NOON: 4.0, NOON + timedelta(hours=1): 2.0}
+    assert hours == {NOON: 1.0, NOON + timedelta(hours=1): 0.5}, "however many jobs it runs at once"
 
 
-def test_a_run_with_nothing_new_changes_nothing_and_late_jobs_change_their_days_only(pipeline):
+def test_days_between_enqueueing_and_finishing_are_left_alone_and_a_claim_of_1970_costs_little(
+    pipeline, queue, monkeypatch
+):
+    monkeypatch.setattr(gold, "BUSY_DAYS_MAX", 2)
+    queue.ask(lambda q: q.enqueue_many("late", range(5)), NOON)
+    queue.finish("mail", range(4), batch=4, at=NOON)
+    pipeline.run()
+
+    async def finish(q):
+        await q.ack_many(await q.dequeue("late", batch_size=5, worker="w"))
+
+    queue.ask(finish, NOON + timedelta(days=3), archive_jobs_max=5)
+    queue.finish("old", range(2), batch=2, at=NOON + timedelta(days=3, minutes=1))
+    path = queue.path.parent / "queue" / queue.objects("archive")[-1]
+    old, _ = jobs = json.loads(path.read_text())
+    old["created_at"] = old["first_claimed_at"] = old["claimed_at"] = "1970-01-01T00:00:00Z"
+    write_jobs(path, jobs)
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    days = pipeline.lake().read("gold", "activity").where("window = 'day'")
+    found = {(row.entrypoint, str(row.day)): row for row in days.collect()}
+    assert found["late", "2026-02-15"].enqueued == 5
+    assert found["late", "2026-02-18"].finished == 5
+    assert found["old", "1970-01-01"].enqueued == 1
+    assert sorted(day for name, day in found if name == "old") == [
+        "1970-01-01",
+        *(f"2026-02-{day}" for day in (16, 17, 18)),
+    ]
+    assert sum(row.concurrency for (name, _), row in found.items() if name == "old") == pytest.approx(2)
+    first = pipeline.lake().read("gold", "trends").agg(F.min("day")).first()[0]
+    assert first == date(2026, 2, 15), "no trend begins before something was finished"
+    pipeline.run(out="from the start")
+    assert pipeline.tables() == pipeline.tables("from the start")
+
+
+def test_a_run_with_nothing_new_changes_nothing_and_late_jobs_change_their_days_only(pipeline, monkeypatch):
     pipeline.work("mail", 20, NOON, failing=2)
     pipeline.seal()
     pipeline.run()
     files = {path: path.stat().st_mtime_ns for path in (pipeline.folder / "lake").glob("[sg]*/**/*.parquet")}
     assert files
-    assert pipeline.run().days == []
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "read", lambda lake, *parts, **options: pytest.fail(f"{parts} is read"))
+        outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    assert outcome.days == []
     assert files == {path: path.stat().st_mtime_ns for path in files}
     pipeline.work("mail", 10, NOON + timedelta(days=1))
     pipeline.work("mail", 10, NOON - timedelta(hours=3))
@@ -235,6 +281,32 @@ def test_what_cannot_be_read_is_in_quarantine_with_reason_and_place(pipeline, qu
     assert pipeline.lake().read("silver").count() == 18
 
 
+def test_what_was_accepted_fails_no_later_run_and_anything_new_does(pipeline, queue):
+    with pytest.raises(ConfigurationError, match="run the pipeline first"):
+        accept(pipeline.lake())
+    ids = queue.finish("mail", range(6), batch=2, at=NOON)
+    first, second, _ = (queue.path.parent / "queue" / name for name in queue.objects("archive"))
+    first.write_text("no archive")
+    [doubled, backwards] = json.loads(second.read_text())
+    write_jobs(second, [doubled, backwards | {"created_at": "2026-12-31T00:00:00Z"}])
+    assert len(failing(pipeline.run())) == 3
+    assert all(one.passed for one in accept(pipeline.lake()))
+    outcome = pipeline.run()
+    assert failing(outcome) == []
+    assert "1 records could not be read, all accepted" in [one.found for one in outcome.checks]
+    queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=1))
+    path = queue.path.parent / "queue" / queue.objects("archive")[-1]
+    path.write_text(path.read_text().replace('"v":1', '"v":1,"error":{}', 1))
+    queue.finish("mail", range(2), batch=2, at=NOON + timedelta(days=2))
+    path = queue.path.parent / "queue" / queue.objects("archive")[-1]
+    write_jobs(path, [job | {"id": ids[5 - place]} for place, job in enumerate(json.loads(path.read_text()))])
+    assert failing(pipeline.run()) == ["every job once", "nothing in quarantine"]
+
+
+def failing(outcome):
+    return [one.name for one in outcome.checks if one.passed is False]
+
+
 def test_a_day_of_which_nothing_can_be_read_stops_nothing(pipeline, queue):
     queue.finish("mail", range(2), batch=2, at=NOON)
     [name] = queue.objects("archive")
@@ -253,9 +325,7 @@ def test_checks_find_doubles_and_times_that_run_backwards(pipeline, queue):
     doubled, wrong = json.loads(path.read_text())
     doubled["id"] = ids[0]
     wrong["created_at"] = "2026-12-31T00:00:00Z"
-    path.write_text(
-        "[\n" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in (doubled, wrong)) + "\n]\n"
-    )
+    write_jobs(path, [doubled, wrong])
     outcome = pipeline.run()
     found = {one.name: one for one in outcome.checks}
     assert not outcome.is_sound
@@ -301,7 +371,46 @@ def test_a_lake_is_that_of_one_queue_and_there_must_be_one(pipeline, queue, tmp_
     pipeline.run()
     (tmp_path / "other.json").write_bytes(queue.path.read_bytes())
     with pytest.raises(ConfigurationError, match="is the lake of"):
-        run.run(pipeline.spark, {"url": f"file://{tmp_path}/other.json"}, str(tmp_path / "lake"), TARGETS)
+        run.run(pipeline.spark, {"url": f"file://{tmp_path}/other.json"}, str(tmp_path / "lake"))
+
+
+def test_one_at_a_time_works_on_a_lake_and_what_a_dead_process_left_behind_is_taken(pipeline, queue):
+    queue.finish("mail", range(2), batch=2)
+    lease = pipeline.folder / "lake" / "lease.json"
+
+    def disturb(step):
+        if step == "silver":
+            for work in (pipeline.run, lambda: accept(pipeline.lake())):
+                with pytest.raises(
+                    ConfigurationError, match=f"process {os.getpid()} on .* remove .*lease.json"
+                ):
+                    work()
+            holder.update(json.loads(lease.read_text()))
+
+    holder = {}
+    pipeline.run(on_step=disturb)
+    assert not lease.exists()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for gone in ({"pid": dead.pid}, {"token": "of a process that had this number"}):
+        lease.write_text(json.dumps(holder | gone))
+        pipeline.run()
+        assert not lease.exists()
+    lease.write_text(json.dumps(holder | {"host": "elsewhere", "pid": dead.pid}))
+    with pytest.raises(ConfigurationError, match=f"process {dead.pid} on elsewhere is at work"):
+        replay(pipeline.lake(), "true", {"url": queue.url})
+
+
+def test_many_small_ingestions_make_the_same_lake_as_a_large_one(pipeline, queue, monkeypatch):
+    pipeline.work("mail", 30, NOON, failing=3)
+    pipeline.work("mail", 30, NOON + timedelta(days=1))
+    pipeline.seal()
+    pipeline.run(out="large")
+    monkeypatch.setattr(bronze, "_INGEST_BYTES", 1)
+    pipeline.run()
+    assert len(pipeline.lake().folders("bronze")) > 5
+    assert len(pipeline.lake("large").folders("bronze")) == 1
+    assert pipeline.tables() == pipeline.tables("large")
 
 
 def test_targets_are_read_and_new_ones_count(pipeline, queue, tmp_path):
@@ -317,23 +426,30 @@ def test_targets_are_read_and_new_ones_count(pipeline, queue, tmp_path):
     pipeline.seal()
     pipeline.run()
     run.run(pipeline.spark, {"url": queue.url}, str(tmp_path / "lake"), targets)
-    [mail] = pipeline.lake().read("gold", "slo").where("entrypoint = 'mail'").collect()
-    assert (mail.attained, mail.wanted, mail.is_met) == (0.8, 0.5, True)
+    mail = pipeline.lake().read("gold", "slo").where("entrypoint = 'mail'")
+    assert [(row.attained, row.wanted, row.is_met) for row in mail.collect()] == [(0.8, 0.5, True)]
+    pipeline.run()
+    assert [row.wanted for row in mail.collect()] == [0.5], "those that were given last still count"
 
 
 def test_unusual_days_and_weeks_are_marked(pipeline, queue):
     for day in range(15):
-        count = 400 if day == 13 else 2 if day == 14 else 20
-        queue.finish("mail", range(count), batch=count, at=NOON + timedelta(days=day))
+        count = 400 if day == 11 else 0 if day == 13 else 2 if day == 14 else 20
+        if count:
+            queue.finish("mail", range(count), batch=count, at=NOON + timedelta(days=day))
+    queue.finish("*", range(3), batch=3, at=NOON)
     pipeline.run()
     trends = {
         row.day.day: row
         for row in pipeline.lake().read("gold", "trends").where("entrypoint = 'mail'").collect()
     }
-    assert [day for day, row in sorted(trends.items()) if row.unusual] == [28]
-    assert trends[28].unusual == ["finished"]
-    assert trends[28].week_over_week == pytest.approx((400 - 20) / 20)
+    assert [day for day, row in sorted(trends.items()) if row.unusual] == [26]
+    assert trends[26].unusual == ["finished"]
+    assert trends[26].week_over_week == pytest.approx((400 - 20) / 20)
     assert trends[20].week_over_week is None
+    assert (trends[28].finished, trends[28].week_over_week) == (0, -1.0), "a day without jobs is one too"
+    stars = pipeline.lake().read("gold", "activity").where("entrypoint = '*' AND window = 'day'").collect()
+    assert [row.finished for row in stars] == [3], "an entrypoint of this name is not all of them"
 
 
 def test_the_report_is_one_file_that_tells_what_happened(pipeline):

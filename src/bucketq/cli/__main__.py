@@ -4,6 +4,7 @@
     bucketq serve s3://my-bucket/jobs.json              run a broker for remote clients
     bucketq pipeline run --url s3://… --out lake        bring what is finished into a lake, with Spark
     bucketq pipeline report --out lake                  one HTML page about it
+    bucketq pipeline accept --out lake                  let known damage fail no later run
     bucketq replay --url … --out lake --where SQL       put finished jobs back into the queue, once
 
 Exit codes: 0, all is well; 1, something is wrong with the queue; 2, it could not be looked at.
@@ -48,6 +49,9 @@ def main() -> int:
     except BucketQError as error:
         print(f"bucketq: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        # As a shell tells of a program that was ended by Ctrl-C.
+        return 130
 
 
 async def _verify(url: str) -> int:

@@ -40,11 +40,10 @@ def _page(path: Path) -> Path:
     from bucketq.pipeline.report.findings import find
     from bucketq.pipeline.report.page import page, write_report
     from bucketq.pipeline.run import run
-    from bucketq.pipeline.targets import read_targets
 
     lake, html = str(path.parent / "lake"), path.parent / "report.html"
     try:
-        run(spark, {"url": path.as_uri()}, lake, read_targets(None))
+        run(spark, {"url": path.as_uri()}, lake)
         write_report(html, page(find(Lake(spark, lake), days=1)))
     finally:
         spark.stop()

@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, TimestampType
 
 from bucketq.pipeline.lake import Lake
+from bucketq.spark.schema import schema_of
 
 BRONZE, QUARANTINE = "bronze", "quarantine"
+BRONZE_SCHEMA = schema_of("lines").add("ingested_at", TimestampType()).add("day", DateType())
 # A day of the archive is rebuilt with every ingestion that adds to it, so there should be few.
 _INGEST_BYTES = 4 * 1024**3
 
@@ -54,8 +57,7 @@ def _folder_of(number: int) -> str:
 def _take_in(lake: Lake, frame: DataFrame, number: int) -> None:
     lines = frame.withColumn("ingested_at", F.lit(datetime.now(UTC))).withColumn("day", _day())
     lines.write.partitionBy("day").mode("overwrite").parquet(lake.path(BRONZE, _folder_of(number)))
-    # With its schema, for there may be no line at all.
-    taken_in = lake.spark.read.schema(lines.schema).parquet(lake.path(BRONZE, _folder_of(number)))
+    taken_in = lake.read(BRONZE, _folder_of(number), schema=BRONZE_SCHEMA)
     damaged = taken_in.where("reason IS NOT NULL")
     damaged.coalesce(1).write.mode("overwrite").parquet(lake.path(QUARANTINE, _folder_of(number)))
 

@@ -1,7 +1,7 @@
 """Gold: what happened, by entrypoint and time, from the jobs in silver.
 
 - `activity`: enqueued, finished, failed, retried, percentiles of waiting and running, concurrency and
-  utilisation, by minute, hour and day. The entrypoint "*" stands for all of them together.
+  utilisation, by minute, hour and day. A row without an entrypoint is about all of them together.
 - `errors`: how often each class of error came, with an example. `slowest`: the slowest jobs.
 - `slo`: the share of jobs within the targets. `trends`: against a week before, and what is unusual.
 
@@ -9,18 +9,20 @@ The days that silver has changed are made again as a whole, and so are earlier d
 were enqueued, or ran, that are finished only now.
 """
 
+import msgspec
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bucketq.pipeline.bronze import ingested_days
 from bucketq.pipeline.lake import Lake
-from bucketq.pipeline.silver import SILVER
+from bucketq.pipeline.silver import SILVER, read_silver
 from bucketq.pipeline.targets import Targets
 
 GOLD = "gold"
-ALL = "*"
 WINDOWS = {"minute": 60, "hour": 3600, "day": 86400}
 SLOWEST = 10
+# Nothing works for longer. A claim that a wrong clock has put into 1970 must not fill every minute since.
+BUSY_DAYS_MAX = 31
 # An unusual day is so many standard deviations off the mean of the four weeks before it.
 _UNUSUAL = 3
 # What is steady still moves a little: by a share of its mean, and by so much.
@@ -32,7 +34,7 @@ _BEFORE_DAYS_MIN = 7
 def aggregate(lake: Lake, targets: Targets) -> list[str]:
     """Make the days anew that silver or other targets have changed; return them."""
     refined, done = lake.note(SILVER).get("ingest", -1), lake.note(GOLD)
-    wanted = repr((targets.default, sorted(targets.of.items())))
+    wanted = msgspec.to_builtins(targets)
     if done.get("ingest", -1) == refined and (not done or done.get("targets") == wanted):
         return []
     changed = ingested_days(lake, done.get("ingest", -1), refined)
@@ -44,7 +46,7 @@ def aggregate(lake: Lake, targets: Targets) -> list[str]:
     )
     if slo_days:
         # Should this be interrupted, the next run must not take the old note for what is there.
-        lake.write_note(GOLD, {**done, "targets": ""})
+        lake.write_note(GOLD, {**done, "targets": None})
     _write_slo(lake, targets, slo_days)
     lake.write_note(GOLD, {"ingest": refined, "targets": wanted})
     return changed
@@ -53,7 +55,7 @@ def aggregate(lake: Lake, targets: Targets) -> list[str]:
 def _aggregate_days(lake: Lake, changed: list[str]) -> None:
     if not lake.days(SILVER):
         return
-    jobs = lake.read(SILVER)
+    jobs = read_silver(lake)
     finished = jobs.where(F.col("day").isin(changed))
     # None, if nothing of these days can be read.
     touched = _touched(finished) or changed
@@ -70,14 +72,15 @@ def _aggregate_days(lake: Lake, changed: list[str]) -> None:
 
 
 def _touched(finished: DataFrame) -> list[str]:
-    """The days on which these jobs were enqueued, waited, ran or finished."""
-    first = F.least(F.to_date("created_at"), "day")
-    days = finished.select(F.explode(F.sequence(first, "day")).alias("day")).distinct()
+    """The days on which these jobs were enqueued, ran or finished; while they wait nothing happens."""
+    enqueued_and_finished = F.array(F.to_date(_enqueued_at()), F.to_date("finished_at"), "day")
+    days = finished.select(F.explode(enqueued_and_finished).alias("day"))
+    days = days.union(_attempts(finished).select(F.explode(_days_of_attempt()))).distinct()
     return sorted(str(row.day) for row in days.collect())
 
 
 def _activity(jobs: DataFrame, days: list[str]) -> DataFrame:
-    enqueued = jobs.select("entrypoint", F.col("created_at").alias("at"), F.lit(1).alias("enqueued"))
+    enqueued = jobs.select("entrypoint", _enqueued_at().alias("at"), F.lit(1).alias("enqueued"))
     finished = jobs.select(
         "entrypoint",
         F.col("finished_at").alias("at"),
@@ -87,13 +90,13 @@ def _activity(jobs: DataFrame, days: list[str]) -> DataFrame:
         "wait_s",
         "run_s",
     )
-    events = enqueued.unionByName(finished, allowMissingColumns=True)
-    events = events.unionByName(_busy(jobs), allowMissingColumns=True).where(F.to_date("at").isin(days))
+    events = _and_all_together(enqueued.unionByName(finished, allowMissingColumns=True))
+    events = events.unionByName(_busy(jobs, days), allowMissingColumns=True)
+    events = events.where(F.to_date("at").isin(days))
     windows = F.array(
         *(F.struct(F.lit(name).alias("window"), F.date_trunc(name, "at").alias("start")) for name in WINDOWS)
     )
     events = events.withColumn("in", F.explode(windows)).select("*", "in.window", "in.start")
-    events = events.withColumn("entrypoint", F.explode(F.array("entrypoint", F.lit(ALL))))
     seconds = F.element_at(F.create_map(*_literals(WINDOWS)), F.col("window"))
     counted = events.groupBy("window", "start", "entrypoint").agg(
         *(
@@ -103,6 +106,7 @@ def _activity(jobs: DataFrame, days: list[str]) -> DataFrame:
         _percentiles("wait_s"),
         _percentiles("run_s"),
         F.coalesce(F.sum("busy_s"), F.lit(0.0)).alias("busy_s"),
+        F.sum("used_s").alias("used_s"),
         F.size(F.collect_set("worker")).alias("workers"),
     )
     return counted.select(
@@ -114,19 +118,49 @@ def _activity(jobs: DataFrame, days: list[str]) -> DataFrame:
         *_named("run_s"),
         (F.col("busy_s") / seconds).alias("concurrency"),
         "workers",
-        F.when(F.col("workers") > 0, F.col("busy_s") / (F.col("workers") * seconds)).alias("utilisation"),
+        F.when(F.col("workers") > 0, F.col("used_s") / (F.col("workers") * seconds)).alias("utilisation"),
         F.to_date("start").alias("day"),
     )
 
 
-def _busy(jobs: DataFrame) -> DataFrame:
-    """The seconds for which each attempt kept its worker busy, minute by minute."""
-    attempts = jobs.select("entrypoint", F.explode("attempts").alias("a")).select("entrypoint", "a.*")
-    minutes = "sequence(date_trunc('minute', claimed_at), date_trunc('minute', ended_at), interval 1 minute)"
-    each = attempts.where("ended_at >= claimed_at").withColumn("at", F.explode(F.expr(minutes)))
-    begin, end = "greatest(claimed_at, at)", "least(ended_at, at + interval 1 minute)"
+def _enqueued_at() -> Column:
+    # A job that says it is younger than its end: otherwise its day could come after those that are read.
+    return F.least("created_at", "finished_at")
+
+
+def _and_all_together(rows: DataFrame) -> DataFrame:
+    """Each row twice: as one of its entrypoint, and as one of all, which has none."""
+    return rows.withColumn("entrypoint", F.explode(F.array("entrypoint", F.lit(None).cast("string"))))
+
+
+def _busy(jobs: DataFrame, days: list[str]) -> DataFrame:
+    """How long each worker was busy in each minute: with every job it ran, and at most the whole minute."""
+    wanted = F.array(*(F.lit(day).cast("date") for day in days))
+    attempts = _attempts(jobs).where(F.arrays_overlap(_days_of_attempt(), wanted))
+    minute = "date_trunc('minute', {})"
+    minutes = f"sequence({minute.format('busy_from')}, {minute.format('busy_until')}, interval 1 minute)"
+    each = attempts.withColumn("at", F.explode(F.expr(minutes))).where(F.to_date("at").isin(days))
+    begin, end = "greatest(busy_from, at)", "least(busy_until, at + interval 1 minute)"
     busy_s = F.expr(f"(unix_micros({end}) - unix_micros({begin})) / 1e6")
-    return each.select("entrypoint", "at", "worker", busy_s.alias("busy_s"))
+    each = _and_all_together(each.select("entrypoint", "worker", "at", busy_s.alias("busy_s")))
+    by_worker = each.groupBy("entrypoint", "worker", "at").agg(F.sum("busy_s").alias("busy_s"))
+    used_s = F.when(F.col("worker").isNotNull(), F.least("busy_s", F.lit(60.0)))
+    return by_worker.withColumn("used_s", used_s)
+
+
+def _attempts(jobs: DataFrame) -> DataFrame:
+    """The attempts of jobs, each with the time for which it kept its worker busy."""
+    attempts = jobs.select("entrypoint", "finished_at", F.explode("attempts").alias("a"))
+    attempts = attempts.select(
+        "entrypoint", "a.worker", "a.claimed_at", F.least("a.ended_at", "finished_at").alias("busy_until")
+    )
+    longest = F.expr(f"busy_until - interval {BUSY_DAYS_MAX} days")
+    attempts = attempts.withColumn("busy_from", F.greatest("claimed_at", longest))
+    return attempts.where("busy_until >= busy_from")
+
+
+def _days_of_attempt() -> Column:
+    return F.sequence(F.to_date("busy_from"), F.to_date("busy_until"))
 
 
 def _percentiles(name: str) -> Column:
@@ -170,7 +204,7 @@ def _write_slo(lake: Lake, targets: Targets, days: list[str]) -> None:
     rows = [(name, one.wait_s, one.run_s, one.success) for name, one in targets.of.items()]
     own = lake.spark.createDataFrame(rows, "entrypoint string, wait double, run double, share double")
     default = targets.default
-    jobs = lake.read(SILVER).where(F.col("day").isin(days)).join(F.broadcast(own), "entrypoint", "left")
+    jobs = read_silver(lake).where(F.col("day").isin(days)).join(F.broadcast(own), "entrypoint", "left")
     jobs = jobs.withColumn("wait_target_s", F.coalesce("wait", F.lit(default.wait_s)))
     jobs = jobs.withColumn("run_target_s", F.coalesce("run", F.lit(default.run_s)))
     within = "status = 'completed' AND wait_s <= wait_target_s AND run_s <= run_target_s"
@@ -189,6 +223,7 @@ def _write_slo(lake: Lake, targets: Targets, days: list[str]) -> None:
 
 def _trends(days: DataFrame) -> DataFrame:
     """Each day against the same one a week before, and against the four weeks before."""
+    days = _without_gaps(days.where("finished > 0"))
     days = days.withColumn("number", F.unix_date("day"))
     days = days.withColumn("failed_share", F.expr("failed / nullif(finished, 0)"))
     line = Window.partitionBy("entrypoint").orderBy("number")
@@ -211,6 +246,21 @@ def _trends(days: DataFrame) -> DataFrame:
         last_week.alias("finished_week_before"),
         ((F.col("finished") - last_week) / F.nullif(last_week, F.lit(0))).alias("week_over_week"),
         F.array_compact(F.array(*flags)).alias("unusual"),
+    )
+
+
+def _without_gaps(days: DataFrame) -> DataFrame:
+    """Add the days on which an entrypoint finished nothing, from its first day to the last one of all."""
+    spans = days.groupBy("entrypoint").agg(F.min("day").alias("first"), F.max("day").alias("last"))
+    last = F.max("last").over(Window.partitionBy())
+    every = spans.select("entrypoint", F.sequence("first", last).alias("days"))
+    idle = every.select("entrypoint", F.explode("days").alias("day")).selectExpr("*", "0L AS finished")
+    days = days.select("entrypoint", "day", "finished", "failed", "run_p95_s")
+    days = days.unionByName(idle, allowMissingColumns=True)
+    return days.groupBy("entrypoint", "day").agg(
+        F.sum("finished").alias("finished"),
+        F.sum("failed").alias("failed"),
+        F.max("run_p95_s").alias("run_p95_s"),
     )
 
 

@@ -6,14 +6,19 @@
     lake/gold/activity/window=hour/day=2026-02-15/… what happened; errors, slowest, slo, trends beside it
     lake/checkpoint/…                               how far bronze has read the archive, by Spark
     lake/notes/silver/000000000003.json             how far each later step has come
+    lake/lease.json                                 who works on it just now
 
 Tables are Parquet, for anybody to read; checkpoint and notes are the pipeline's own.
 """
 
 import json
+import time
+from datetime import UTC, datetime
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 _NOTES_KEPT = 5
 
@@ -49,8 +54,11 @@ class Lake:
         names = [name for name in self.folders(*parts) if name.startswith("day=")]
         return [name.removeprefix("day=") for name in names if not name.startswith("day=__HIVE")]
 
-    def read(self, *parts: str) -> DataFrame:
-        """A table, with the columns that any part of it has."""
+    def read(self, *parts: str, schema: StructType | None = None) -> DataFrame:
+        """A table, with the columns of a schema; or with those that any part of it has."""
+        if schema is not None:
+            # No file is opened to find out; what an older one lacks is null.
+            return self.spark.read.schema(schema).parquet(self.path(*parts))
         return self.spark.read.option("mergeSchema", "true").parquet(self.path(*parts))
 
     def note(self, step: str) -> dict[str, Any]:
@@ -58,12 +66,7 @@ class Lake:
         names = self._notes(step)
         if not names:
             return {}
-        stream = self._fs.open(self._path(self.path("notes", step, names[-1])))
-        try:
-            text = bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = json.loads(self.text("notes", step, names[-1]))
         return found
 
     def write_note(self, step: str, note: dict[str, Any]) -> None:
@@ -71,11 +74,7 @@ class Lake:
         names = self._notes(step)
         number = int(names[-1].removesuffix(".json")) + 1 if names else 1
         hidden = self._path(self.path("notes", step, f".{number:012}"))
-        stream = self._fs.create(hidden, True)
-        try:
-            stream.write(bytearray(json.dumps(note).encode()))
-        finally:
-            stream.close()
+        self._write(self._fs.create(hidden, True), json.dumps(note))
         self._fs.rename(hidden, self._path(self.path("notes", step, f"{number:012}.json")))
         for name in names[:-_NOTES_KEPT]:
             self._fs.delete(self._path(self.path("notes", step, name)), False)
@@ -83,6 +82,42 @@ class Lake:
     def _notes(self, step: str) -> list[str]:
         return [name for name in self.folders("notes", step) if name.endswith(".json")]
 
+    def text(self, *parts: str) -> str:
+        """What is written in a file."""
+        stream = self._fs.open(self._path(self.path(*parts)))
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file, unless it is there already; return whether it was written."""
+        try:
+            stream = self._fs.create(self._path(self.path(name)), False)
+        except Py4JJavaError:
+            if self.exists(name):
+                return False
+            raise
+        self._write(stream, text)
+        return True
+
+    def touch(self, name: str) -> None:
+        """Say that a file is as good as new, where the file system can keep that."""
+        self._fs.setTimes(self._path(self.path(name)), int(time.time() * 1000), -1)
+
+    def changed_at(self, name: str) -> datetime | None:
+        """When a file was written or touched; None if it is not there."""
+        if not self.exists(name):
+            return None
+        at_ms = self._fs.getFileStatus(self._path(self.path(name))).getModificationTime()
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+    def _write(self, stream: Any, text: str) -> None:
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     def remove(self, *parts: str) -> None:
-        """Remove a folder, if it is there."""
+        """Remove a folder or a file, if it is there."""
         self._fs.delete(self._path(self.path(*parts)), True)

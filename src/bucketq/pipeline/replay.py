@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 
 from bucketq.errors import ConfigurationError
 from bucketq.pipeline.lake import Lake
-from bucketq.pipeline.silver import SILVER
+from bucketq.pipeline.lease import held
+from bucketq.pipeline.silver import SILVER, read_silver
 
 REPLAYS = "replays"
 
@@ -28,7 +29,7 @@ def chosen(lake: Lake, where: str, again: bool = False) -> DataFrame:
     if not lake.days(SILVER):
         raise ConfigurationError(f"there are no jobs in {lake.root}: run the pipeline first")
     try:
-        jobs = lake.read(SILVER).where(where)
+        jobs = read_silver(lake).where(where)
     except (AnalysisException, ParseException) as error:
         raise ConfigurationError(f"{where!r} cannot be asked of silver: {error}") from error
     if lake.folders(REPLAYS) and not again:
@@ -40,6 +41,11 @@ def replay(lake: Lake, where: str, target: Mapping[str, str], again: bool = Fals
     """Enqueue the chosen jobs; return how many. With `again`, also those that were replayed before."""
     if lake.note("source").get("url") != target["url"]:
         raise ConfigurationError(f"{lake.root} is the lake of {lake.note('source').get('url')}")
+    with held(lake):
+        return _replay(lake, where, target, again)
+
+
+def _replay(lake: Lake, where: str, target: Mapping[str, str], again: bool) -> int:
     _finish(lake, target)
     jobs = chosen(lake, where, again).select("id", "entrypoint", "payload", "priority", "payload_object")
     name = uuid.uuid4().hex

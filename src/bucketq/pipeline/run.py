@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from bucketq.archive_name import arrived
@@ -11,6 +12,7 @@ from bucketq.errors import ConfigurationError
 from bucketq.pipeline.bronze import ingest
 from bucketq.pipeline.gold import aggregate
 from bucketq.pipeline.lake import Lake
+from bucketq.pipeline.lease import held
 from bucketq.pipeline.quality import Check, Counters, check
 from bucketq.pipeline.silver import refine
 from bucketq.pipeline.targets import Targets
@@ -38,21 +40,30 @@ def run(
     spark: SparkSession,
     source: Mapping[str, str],
     out: str,
-    targets: Targets,
+    targets: Targets | None = None,
     on_step: OnStep | None = None,
 ) -> Outcome:
     """Bring a lake up to date with the archive of a queue; `source` holds the options of the source.
 
-    `on_step` is told the name of each step when it begins.
+    Without `targets`, those that the lake was given last count. `on_step` is told the name of each step
+    when it begins.
 
-        outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake", read_targets(None))
+        outcome = run(spark, {"url": "s3://my-bucket/jobs.json"}, "lake")
         assert outcome.is_sound, outcome.checks
+
+    Raises ConfigurationError, also if somebody else is at work on the lake.
     """
     # Days and hours are those of UTC, here as in the archive.
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     lake = Lake(spark, out)
+    with held(lake):
+        return _run(lake, source, targets, on_step)
+
+
+def _run(lake: Lake, source: Mapping[str, str], given: Targets | None, on_step: OnStep | None) -> Outcome:
     counters = _counters(Options(source))
     _claim(lake, source["url"])
+    targets = _targets(lake, given)
     outcome = Outcome()
 
     def step(name: str, work: Callable[[], None]) -> None:
@@ -68,6 +79,14 @@ def run(
     step("quality", lambda: outcome.checks.extend(check(lake, counters)))
     outcome.days.sort()
     return outcome
+
+
+def _targets(lake: Lake, given: Targets | None) -> Targets:
+    """The targets that are given, or else those that the lake was given last."""
+    if given is None:
+        return msgspec.convert(lake.note("targets"), Targets)
+    lake.write_note("targets", msgspec.to_builtins(given))
+    return given
 
 
 def _claim(lake: Lake, url: str) -> None:

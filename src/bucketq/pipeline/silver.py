@@ -9,10 +9,18 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from bucketq.archive import Wanted
-from bucketq.pipeline.bronze import BRONZE, ingested_days, last_ingest
+from bucketq.pipeline.bronze import BRONZE, BRONZE_SCHEMA, ingested_days, last_ingest
 from bucketq.pipeline.lake import Lake
 from bucketq.spark.columns import ARCHIVE, archived, extra_fields
 from bucketq.spark.schema import schema_of
@@ -31,9 +39,17 @@ def refine(lake: Lake) -> list[str]:
         return []
     days = ingested_days(lake, done, last)
     if days:
-        _write(lake, lake.read(BRONZE).where(F.col("day").isin(days)), days)
+        _write(lake, lake.read(BRONZE, schema=BRONZE_SCHEMA).where(F.col("day").isin(days)), days)
     lake.write_note(SILVER, {"ingest": last})
     return days
+
+
+def read_silver(lake: Lake) -> DataFrame:
+    """The jobs of a lake, one row each."""
+    schema = _typed_schema()
+    for name in ("wait_s", "run_s", "total_s"):
+        schema.add(name, DoubleType())
+    return lake.read(SILVER, schema=schema.add("hour", TimestampType()))
 
 
 def _write(lake: Lake, bronze: DataFrame, days: list[str]) -> None:

@@ -3,7 +3,7 @@
 [default]
 wait_s = 60          # from enqueueing to the first claim
 run_s = 300          # the last attempt
-success = 0.99       # the share of jobs that do not die
+success = 0.99       # the share of jobs that end well, and within these times
 
 [entrypoint.invoice]
 wait_s = 5
@@ -11,7 +11,6 @@ wait_s = 5
 
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,17 +30,15 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entrypoint: dict[str, dict[str, float]] = {}
 
 
-class Targets(NamedTuple):
+class Targets(msgspec.Struct, frozen=True):
     """What is wanted, by default and of some entrypoints."""
 
-    default: Target
-    of: dict[str, Target]
+    default: Target = Target()
+    of: dict[str, Target] = {}
 
 
-def read_targets(path: Path | None) -> Targets:
-    """The targets in a file, or the usual ones. Raises ConfigurationError."""
-    if path is None:
-        return Targets(Target(), {})
+def read_targets(path: Path) -> Targets:
+    """The targets in a file. Raises ConfigurationError."""
     try:
         found = msgspec.convert(tomllib.loads(path.read_text()), _File, strict=False)
         default = msgspec.structs.asdict(found.default)

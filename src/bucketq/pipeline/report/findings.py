@@ -8,13 +8,14 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from bucketq.errors import ConfigurationError
-from bucketq.pipeline.gold import ALL, GOLD
+from bucketq.pipeline.gold import GOLD
 from bucketq.pipeline.lake import Lake
 from bucketq.pipeline.quality import Check, last_checks
 
 # Of more entrypoints the busiest are shown.
 SHOWN = 12
-_SHORT = timedelta(hours=6)
+# What is longer than the last of these is shown by the day.
+_STEPS = {"minute": timedelta(hours=6), "hour": timedelta(weeks=3)}
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Findings:
     url: str
     since: datetime
     until: datetime
-    # What happened hour by hour; or minute by minute, if it was not long.
+    # Minute, hour or day: what a point of a line stands for.
     step: str
     steps: list[Row]
     hours: list[Row]
@@ -33,6 +34,7 @@ class Findings:
     errors: list[Row]
     classes: list[Row]
     slowest: list[Row]
+    # Of the last day.
     slo: list[Row]
     unusual: list[Row]
     checks: list[Check]
@@ -41,13 +43,13 @@ class Findings:
 def find(lake: Lake, days: int) -> Findings:
     """The figures of the last days that a lake knows. Raises ConfigurationError if there are none."""
     if not lake.days(GOLD, "activity", "window=day"):
-        raise ConfigurationError(f"there is nothing to report in {lake.root}: run the pipeline first")
-    by_hour = lake.read(GOLD, "activity").where(F.expr("window = 'hour'") & (F.col("entrypoint") == ALL))
+        raise ConfigurationError(f"there is nothing to report in {lake.root} yet: run the pipeline first")
+    by_hour = lake.read(GOLD, "activity").where("window = 'hour' AND entrypoint IS NULL")
     last_hour = _utc(by_hour.where("finished > 0").agg(F.max("start")).collect()[0][0])
     first_day = (last_hour - timedelta(days=days - 1)).date()
     first_hour = by_hour.where(F.col("day") >= F.lit(first_day)).agg(F.min("start")).collect()[0][0]
     since, until = _utc(first_hour), last_hour + timedelta(hours=1)
-    step = "minute" if until - since <= _SHORT else "hour"
+    step = step_of(until - since)
 
     def recent(table: str) -> Any:
         return lake.read(GOLD, table).where(F.col("day") >= F.lit(first_day))
@@ -59,8 +61,8 @@ def find(lake: Lake, days: int) -> Findings:
     by_day = recent("activity").where("window = 'day'")
     sums = [F.sum(name).alias(name) for name in ("enqueued", "finished", "failed", "retried")]
     busy = F.sum(F.col("concurrency") * 86400).alias("busy_s")
-    talkers = by_day.where(F.col("entrypoint") != ALL).groupBy("entrypoint").agg(*sums, busy)
-    of_all = F.col("entrypoint") == ALL
+    talkers = by_day.where("entrypoint IS NOT NULL").groupBy("entrypoint").agg(*sums, busy)
+    of_all = F.col("entrypoint").isNull()
     steps = recent("activity").where(of_all & (F.col("window") == step)).orderBy("start").collect()
     hours = recent("activity").where(of_all & (F.col("window") == "hour")).orderBy("start").collect()
     errors, classes = list[Row](), list[Row]()
@@ -97,6 +99,11 @@ def find(lake: Lake, days: int) -> Findings:
         .collect(),
         checks=last_checks(lake),
     )
+
+
+def step_of(length: timedelta) -> str:
+    """What a point of a line stands for, so that there are not too many of them."""
+    return next((step for step, longest in _STEPS.items() if length <= longest), "day")
 
 
 def _of_last_day(table: DataFrame) -> list[Row]:

@@ -7,14 +7,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Row
-
+from bucketq.errors import ConfigurationError
+from bucketq.pipeline.gold import WINDOWS
 from bucketq.pipeline.quality import Check
 from bucketq.pipeline.report.findings import Findings
 from bucketq.pipeline.report.plots import COLOURS, Bar, Line, bars, count, heat_map, lines, seconds
 
 _STYLE = files(__package__).joinpath("style.css").read_text()
 _NONE = "-"
+# Columns that stand on the right, digit below digit.
+_NUMBERS = {"attempts", "jobs", "attained", "wanted", "finished", "a week before", "in all", "waited", "ran"}
+# Of more days the weekdays are shown.
+_DAYS_SHOWN_MAX = timedelta(days=31)
+_WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
 
 def page(found: Findings, refresh_s: int | None = None) -> str:
@@ -47,10 +52,13 @@ def page(found: Findings, refresh_s: int | None = None) -> str:
 
 
 def write_report(path: Path, text: str) -> None:
-    """Replace a file as a whole: somebody may be reading it."""
+    """Replace a file as a whole: somebody may be reading it. Raises ConfigurationError."""
     hidden = path.with_name(f".{path.name}")
-    hidden.write_text(text, encoding="utf-8")
-    hidden.replace(path)
+    try:
+        hidden.write_text(text, encoding="utf-8")
+        hidden.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"the report cannot be written to {path}: {error.strerror}") from error
 
 
 def _summary(found: Findings) -> str:
@@ -61,11 +69,10 @@ def _summary(found: Findings) -> str:
     )
     if total.retried:
         said.append(f"{total.retried:,} needed more than one attempt")
-    missed = _missed(found.slo)
-    last = max((row.day for row in found.slo), default="")
-    said.append(
-        f"on {last} " + (f"targets were missed by {', '.join(missed)}" if missed else "every target was met")
-    )
+    if found.slo:
+        missed = [row.entrypoint for row in found.slo if not row.is_met]
+        met = f"targets were missed by {', '.join(missed)}" if missed else "every target was met"
+        said.append(f"on {found.slo[0].day} {met}")
     failed = [one.name for one in found.checks if one.passed is False]
     text = escape("; ".join(said)) + "."
     if failed:
@@ -86,7 +93,7 @@ def _tiles(found: Findings) -> str:
         ("retried", f"{total.retried / total.finished if total.finished else 0:.2%}", ""),
         ("wait, p95 of the worst hour", seconds(max(waits)) if waits else _NONE, ""),
         ("run, p95 of the worst hour", seconds(max(runs)) if runs else _NONE, ""),
-        ("workers busy, on average", count(total.busy_s / (hours * 3600)), ""),
+        ("jobs running, on average", count(total.busy_s / (hours * 3600)), ""),
     ]
     cells = "".join(
         f"<div class='tile'><b class='{mood}'>{value}</b><span>{name}</span></div>"
@@ -96,7 +103,7 @@ def _tiles(found: Findings) -> str:
 
 
 def _over_time(found: Findings) -> list[str]:
-    step = timedelta(minutes=1) if found.step == "minute" else timedelta(hours=1)
+    step = timedelta(seconds=WINDOWS[found.step])
     by_start = {row.start: row for row in found.steps}
     # Where nothing happened there is no row, but the time passed all the same.
     count_of_steps = int((max(by_start) - min(by_start)) / step) + 1
@@ -117,16 +124,20 @@ def _over_time(found: Findings) -> list[str]:
     ):
         levels = [line(f"p{level}", f"{what}_p{level}_s", None) for level in (50, 95, 99)]
         parts.append(lines(title, levels, seconds))
-    parts.append(lines("Workers busy at the same time", [line("concurrency", "concurrency", 0.0)]))
+    parts.append(lines("Jobs running at the same time", [line("concurrency", "concurrency", 0.0)]))
     return parts
 
 
 def _by_hour(found: Findings) -> str:
-    values = {(f"{row.start:%a %b %d}", f"{row.start:%H}"): float(row.finished) for row in found.hours}
-    days = list(dict.fromkeys(f"{row.start:%a %b %d}" for row in found.hours))
-    return heat_map(
-        "Jobs finished, by day and hour (UTC)", days, [f"{hour:02}" for hour in range(24)], values
-    )
+    is_long = found.until - found.since > _DAYS_SHOWN_MAX
+    values: dict[tuple[str, str], float] = {}
+    for row in found.hours:
+        day = f"{row.start:%a}" if is_long else f"{row.start:%a %b %d}"
+        cell = day, f"{row.start:%H}"
+        values[cell] = values.get(cell, 0.0) + row.finished
+    days = _WEEKDAYS if is_long else list(dict.fromkeys(day for day, _ in values))
+    title = f"Jobs finished, by {'weekday' if is_long else 'day'} and hour (UTC)"
+    return heat_map(title, days, [f"{hour:02}" for hour in range(24)], values)
 
 
 def _failures(found: Findings) -> list[str]:
@@ -155,7 +166,6 @@ def _failures(found: Findings) -> list[str]:
 def _targets(found: Findings) -> list[str]:
     if not found.slo:
         return []
-    last = max(row.day for row in found.slo)
     rows = [
         (
             row.entrypoint,
@@ -167,10 +177,9 @@ def _targets(found: Findings) -> list[str]:
             "met" if row.is_met else "missed",
         )
         for row in found.slo
-        if row.day == last
     ]
     heads = ("entrypoint", "jobs", "attained", "wanted", "waited", "ran", "")
-    return [f"<h2>Targets, {last}</h2>", _table(heads, rows)]
+    return [f"<h2>Targets, {found.slo[0].day}</h2>", _table(heads, rows)]
 
 
 # Jobs that expired never ran, and may not have waited for a worker.
@@ -182,18 +191,12 @@ def _seconds_if_any(value: float | None) -> str:
     return _NONE if value is None else seconds(value)
 
 
-def _missed(slo: Iterable[Row]) -> list[str]:
-    rows = list(slo)
-    last = max((row.day for row in rows), default=None)
-    return [row.entrypoint for row in rows if row.day == last and not row.is_met]
-
-
 def _unusual(found: Findings) -> list[str]:
     names = {"finished": "jobs finished", "failed_share": "share of failures", "run_p95_s": "p95 of running"}
     rows = [
         (
             str(row.day),
-            "all" if row.entrypoint == "*" else row.entrypoint,
+            "all" if row.entrypoint is None else row.entrypoint,
             ", ".join(names[name] for name in row.unusual),
             f"{row.finished:,}",
             _NONE if row.week_over_week is None else f"{row.week_over_week:+.0%}",
@@ -228,15 +231,15 @@ def _quality(checks: Sequence[Check]) -> list[str]:
         f"{''.join(f'<br><code>{escape(example)}</code>' for example in one.examples)}</td></tr>"
         for one in checks
     )
-    return ["<h2>The data behind this</h2>", f"<table>{rows}</table>"] if rows else []
+    return ["<h2>The data behind this</h2>", f"<div class='wide'><table>{rows}</table></div>"] if rows else []
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    def cell(value: Any) -> str:
-        text = str(value)
-        number = text[:1].isdigit() and len(text) < 14
-        return f"<td{' class=n' if number else ''}>{escape(text)}</td>"
+    kinds = [" class=n" if head in _NUMBERS else "" for head in heads]
 
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    def line(tag: str, cells: Sequence[Any]) -> str:
+        drawn = [f"<{tag}{kind}>{escape(str(cell))}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)]
+        return f"<tr>{''.join(drawn)}</tr>"
+
+    head, body = line("th", heads), "".join(line("td", row) for row in rows)
+    return f"<div class='wide'><table><thead>{head}</thead><tbody>{body}</tbody></table></div>"
