@@ -305,6 +305,7 @@ class QueueState:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
         job = self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
         if job is None:
+            self.changes += self.buckets.set_back(now)
             return None
         if self._table.count(JobStatus.IN_PROGRESS):
             # One claim is always granted: where nothing runs, nothing would ever make room again.
