@@ -169,6 +169,18 @@ class Buckets:
             self._take(self.limit_keys, limit_key, limits.of_key(limit_key), now)
         self._forget_full(limits, now)
 
+    def set_back(self, now: datetime) -> bool:
+        """Let buckets that a clock far ahead has filled count from now on; tell whether there were any."""
+        ahead = [
+            (stored, name)
+            for stored in (self.entrypoints, self.limit_keys)
+            for name, bucket in stored.items()
+            if bucket.at - now > _SKEW_MAX
+        ]
+        for stored, name in ahead:
+            self._journal.put(stored, name, Bucket(stored[name].tokens, now))
+        return bool(ahead)
+
     def _take(self, stored: dict[str, Bucket], name: str, limit: Limit | None, now: datetime) -> None:
         if limit is not None and limit.rate is not None:
             tokens, at = _refilled(stored.get(name), limit, now)

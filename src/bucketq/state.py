@@ -166,6 +166,8 @@ class QueueState:
         self._table = JobTable(jobs)
         self._journal = Journal()
         self.limits = limits or Limits()
+        # Asking them is slow, and every dequeue asks.
+        self._is_limited = bool(self.limits)
         self.buckets = Buckets(self._journal, buckets)
         self.turns = Turns(self._journal, turns)
         self._dispatcher = Dispatcher(self._table, self.buckets, self.limits)
@@ -401,6 +403,7 @@ class QueueState:
         if job is not None and job.expires_at is not None:
             job = self._next_unexpired(job, entrypoint, now)
         if job is None:
+            self.changes += self.buckets.set_back(now)
             return None
         if self._table.count(JobStatus.IN_PROGRESS):
             # One claim is always granted: where nothing runs, nothing would ever make room again.
@@ -416,7 +419,7 @@ class QueueState:
             heartbeat_at=now,
         )
         self._put(claimed)
-        if self.limits:
+        if self._is_limited:
             self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
         if job.turn:
             self.turns.serve(job)
@@ -964,7 +967,7 @@ class QueueState:
 
     @property
     def _is_governed(self) -> bool:
-        return bool(self.limits or self.turns or self.backlog.has_key_lines)
+        return self._is_limited or self.backlog.has_key_lines or bool(self.turns)
 
     def _next_allowed(self, entrypoint: str | None, now: datetime) -> Job | None:
         """The next one where limits, pauses or tenants have a say."""
@@ -1000,7 +1003,7 @@ class QueueState:
         return replace(job, turn=self.turns.next(job.entrypoint, job.priority, job.tenant))
 
     def _go_by(self, limits: Limits) -> None:
-        self.limits = limits
+        self.limits, self._is_limited = limits, bool(limits)
         self._table.ready.reset()
         self._dispatcher = Dispatcher(self._table, self.buckets, limits)
 

@@ -1,0 +1,121 @@
+"""Limits and turns, one rule at a time."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from bucketq import Job, QueueState
+from bucketq.codec import decode, encode
+from bucketq.job import Claim
+from bucketq.limit_operation import Pause, ReadLimits, SetLimit
+from bucketq.limits import Limit, Limits
+from bucketq.operation import Batch, Dequeue
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def state_with(count, limit=None, **options):
+    state = QueueState()
+    for number in range(count):
+        state.enqueue(Job(id=str(number), entrypoint="mail", created_at=NOW, **options))
+    if limit is not None:
+        state.set_limits(limit)
+    return state
+
+
+def begun(state, now, batch_size=100):
+    return len(state.apply(Dequeue(None, batch_size, "token", now)))
+
+
+RATES = [
+    (Limits().with_limit("mail", None, Limit(rate=2, burst=3)), {}),
+    (Limits().with_limit(None, "g*", Limit(rate=2, burst=3)), {"limit_key": "gpu"}),
+]
+
+
+@pytest.mark.parametrize(("limits", "options"), RATES)
+def test_a_bucket_gives_a_burst_and_is_refilled_with_time_also_in_a_state_that_is_read_again(limits, options):
+    state = state_with(50, limits, **options)
+    assert begun(state, NOW) == 3
+    state = decode(encode(state))
+    assert begun(state, NOW + timedelta(seconds=0.4)) == 0
+    assert state.claimable(None, NOW + timedelta(seconds=0.4)) == 0
+    assert state.next_refill(NOW + timedelta(seconds=0.4)) == NOW + timedelta(seconds=0.5)
+    assert state.claimable(None, NOW + timedelta(seconds=0.5)) > 0
+    assert begun(state, NOW + timedelta(seconds=0.5)) == 1
+    assert begun(state, NOW + timedelta(hours=1)) == 3
+
+
+@pytest.mark.parametrize(("limits", "options"), RATES)
+def test_a_clock_that_goes_back_never_refills_a_bucket_and_does_not_stop_it_for_long(limits, options):
+    state = state_with(50, limits, **options)
+    assert begun(state, NOW) == 3
+    for seconds in (-1, -30, 0, -30, 0, -3600):
+        assert begun(state, NOW + timedelta(seconds=seconds)) == 0
+    ahead = NOW + timedelta(days=1)
+    assert begun(state, ahead) == 3
+    assert begun(state, NOW) == 0
+    assert begun(state, NOW + timedelta(seconds=0.5)) == 1
+
+
+@pytest.mark.parametrize(("limits", "options"), RATES)
+def test_an_operation_that_fails_gives_its_tokens_back(limits, options):
+    state = state_with(50, limits, **options)
+
+    def fail(state):
+        assert begun_in(state) == 3
+        state.set_limits(Limits())
+        raise ValueError("failed")
+
+    def begun_in(state):
+        return len(Dequeue(None, 100, "token", NOW)(state))
+
+    before = encode(state)
+    with pytest.raises(ValueError, match="failed"):
+        state.apply(fail)
+    assert encode(state) == before
+    assert begun(state, NOW) == 3
+
+
+def test_a_batch_that_is_sent_again_is_answered_and_changes_nothing():
+    state = QueueState()
+    batch = Batch("me", 1, 0, (Pause("mail"), SetLimit(None, "gpu", Limit(max_running=1)), ReadLimits()), NOW)
+    first = state.apply(batch)
+    state.stamp("writer", 1)
+    changes = state.changes
+    again = state.apply(batch)
+    assert again.answers == first.answers == [None, None, state.limits]
+    assert state.changes == changes
+
+
+def test_tenants_that_are_served_are_forgotten_and_a_retried_job_keeps_its_turn():
+    state = QueueState()
+    for number in range(6):
+        job = Job(id=str(number), entrypoint="mail", created_at=NOW, tenant=f"tenant-{number % 3}")
+        state.enqueue(job)
+    [first] = state.apply(Dequeue("mail", 1, "token", NOW))
+    state.nack(Claim.of(first), "again", NOW)
+    assert state.apply(Dequeue("mail", 1, "token", NOW))[0].id == first.id
+    assert len(state.turns.stored()["mail"][0].last) == 3
+    begun(state, NOW)
+    state = decode(encode(state))
+    assert state.turns.stored()["mail"][0].last == {}
+    fresh = state.enqueue(replace(job, id="fresh", tenant="new"))
+    assert fresh.turn == 3, "behind what was served, not behind nothing"
+
+
+def test_a_job_of_high_priority_does_not_push_the_turns_of_the_others_on():
+    state = state_with(100, tenant="flood")
+    state.enqueue(Job(id="urgent", entrypoint="mail", created_at=NOW, tenant="flood", priority=-1))
+    assert state.apply(Dequeue("mail", 1, "token", NOW))[0].id == "urgent"
+    other = state.enqueue(Job(id="other", entrypoint="mail", created_at=NOW, tenant="other"))
+    assert other.turn == 1
+
+
+def test_a_flood_without_a_tenant_does_not_starve_tenants_in_another_entrypoint():
+    state = state_with(5, tenant="flood")
+    for number in range(20):
+        state.enqueue(Job(id=f"plain-{number}", entrypoint="thumb", created_at=NOW))
+    served = [state.dequeue(None, "token", NOW).id for _ in range(5)]
+    assert served == ["0", "1", "2", "3", "4"]
