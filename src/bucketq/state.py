@@ -58,6 +58,7 @@ T = TypeVar("T")
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 _QUEUED = JobStatus.QUEUED
+_IN_PROGRESS = JobStatus.IN_PROGRESS
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _LAST = 1 << 62
@@ -594,14 +595,15 @@ class QueueState:
         self, job: Job, status: FinishedStatus, now: datetime, error: str | None, result: bytes = b""
     ) -> None:
         if self.archives:
-            claimed_at = _claimed_at(job) if job.status is JobStatus.IN_PROGRESS else None
-            finished_at = max(now, claimed_at or job.created_at)
+            claimed_at = _claimed_at(job) if job.status is _IN_PROGRESS else None
+            began_at = claimed_at or job.created_at
+            finished_at = now if now > began_at else began_at
             line = encode_archived(
                 job, status, claimed_at, finished_at, error, result, self.settings.archive_payloads
             )
             self.ledger.add(finished_at, line)
             self.size += len(line)
-        if job.batch is not None or job.id in self._table.dependents:
+        if job.batch is not None or job.id in self._table.dependents.children:
             self._tell(job, status is _COMPLETED, now)
 
     def _cancel(self, job: Job, reason: str, now: datetime) -> None:
