@@ -16,28 +16,25 @@ from bucketq.job import IfDead, Job, JobStatus
 
 
 class Dependents:
-    """The blocked jobs in queue.json, by the ids of those they wait for."""
+    """The blocked jobs in queue.json: `children`, by the ids of those they wait for."""
 
     def __init__(self) -> None:
         # Dicts as sets that keep their order.
-        self._children: dict[str, dict[str, None]] = {}
-
-    def __contains__(self, parent_id: str) -> bool:
-        return parent_id in self._children
+        self.children: dict[str, dict[str, None]] = {}
 
     def of(self, parent_id: str) -> list[str]:
         """The ids of the jobs that wait for this one."""
-        return list(self._children.get(parent_id, ()))
+        return list(self.children.get(parent_id, ()))
 
     def change(self, job: Job, step: int) -> None:
         """Take note that a blocked job has come, or (-1) gone."""
         for parent_id in job.after:
             if step > 0:
-                self._children.setdefault(parent_id, {})[job.id] = None
-            elif children := self._children.get(parent_id):
+                self.children.setdefault(parent_id, {})[job.id] = None
+            elif children := self.children.get(parent_id):
                 children.pop(job.id, None)
                 if not children:
-                    del self._children[parent_id]
+                    del self.children[parent_id]
 
 
 def without(job: Job, finished: Iterable[str], now: datetime) -> Job:

@@ -70,6 +70,7 @@ T = TypeVar("T")
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 _QUEUED = JobStatus.QUEUED
+_IN_PROGRESS = JobStatus.IN_PROGRESS
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _LAST = 1 << 62
@@ -821,7 +822,7 @@ class QueueState:
     ) -> None:
         if self.archives:
             # One that ends while it waits is in nobody's hands.
-            claimed_at = _claimed_at(job) if job.status is JobStatus.IN_PROGRESS else None
+            claimed_at = _claimed_at(job) if job.status is _IN_PROGRESS else None
             since = claimed_at or (job.history[-1].ended_at if job.history else job.created_at)
             finished_at = now if now > since else since
             line = encode_archived(
@@ -829,7 +830,7 @@ class QueueState:
             )
             self.ledger.add(finished_at, line)
             self.size += len(line)
-        if job.batch is not None or job.id in self._table.dependents:
+        if job.batch is not None or job.id in self._table.dependents.children:
             self._tell(job, status is _COMPLETED, now)
 
     def _cancel(self, job: Job, reason: str, now: datetime) -> None:

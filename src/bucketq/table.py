@@ -9,6 +9,9 @@ from bucketq.job import Job, JobStatus
 from bucketq.ready import ReadyLine
 from bucketq.segment import key_of
 
+# Looking a member up in its class is slow.
+_BLOCKED = JobStatus.BLOCKED
+
 
 class JobTable:
     """Jobs by id. `touched` collects the ids of jobs that changed, with their sequence."""
@@ -110,7 +113,7 @@ class JobTable:
         self._counts[job.status] += step
         if job.status is JobStatus.QUEUED:
             self.ready.change_count(job, step)
-        elif job.status is JobStatus.BLOCKED:
+        elif job.status is _BLOCKED:
             self.dependents.change(job, step)
         elif job.status is JobStatus.IN_PROGRESS:
             self.running[job.entrypoint] += step
