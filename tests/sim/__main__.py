@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import count
 
 from checkers import check
+from life import promises_of
 from record import ViolationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -51,7 +52,7 @@ def replay(seed):
     print("\n".join(record.trace))
     print(f"seed {seed}: {len(record.calls)} calls, {len(record.versions) - 1} versions, {record.digest()}")
     try:
-        check(record)
+        check(record, promises_of(record.seed))
     except ViolationError as violation:
         print(f"\n{tell(record, violation)}")
         return 1
@@ -106,7 +107,7 @@ def run_seeds(first, last):
         except Exception as error:
             return seed - first + 1, f"seed {seed}: the run itself failed with {error!r}"
         try:
-            check(record)
+            check(record, promises_of(record.seed))
         except ViolationError as violation:
             return seed - first + 1, tell(record, violation)
     return last - first, None

@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from record import ViolationError
 
-from bucketq import JobNotFoundError, JobStatus, StorageError
+from bucketq import JobCancelledError, JobNotFoundError, JobStatus, StorageError
 
 EPSILON_S = 1e-6
 
 
-def check(record, checkers=None):
-    """Run every checker, or those given."""
-    for checker in checkers or CHECKERS:
+def check(record, checkers):
+    """Run these checkers."""
+    for checker in checkers:
         checker(record)
 
 
@@ -180,7 +180,9 @@ def refusals_were_true_at_some_moment(record):
         if call.kind not in ("ack", "nack", "heartbeat") or not isinstance(call.error, JobNotFoundError):
             continue
         [(job_id, token)] = call.about
-        held = (version.state.find(job_id) for version in record.during(call))
+        held = [version.state.find(job_id) for version in record.during(call)]
+        if isinstance(call.error, JobCancelledError) and any(job and job.is_cancelled for job in held):
+            continue
         if all(job is not None and job.token == token for job in held):
             raise ViolationError(f"a valid claim on {job_id} was refused", job_id, call)
 

@@ -16,6 +16,7 @@ from bucketq import (
 from bucketq.archived_job import kept_payloads
 from bucketq.codec import decode, encode
 from bucketq.jobline import decode_job
+from bucketq.limits import Limits
 from bucketq.segment import key_of
 
 
@@ -70,6 +71,7 @@ class Version:
     beside: frozenset = frozenset()
     # Segments that do not hold as many jobs as the queue says.
     miscounts: list[str] = field(default_factory=list)
+    limits: Limits = field(default_factory=Limits)
 
     @classmethod
     def of(cls, at_s, by, content, objects, beside=None):
@@ -78,12 +80,12 @@ class Version:
         Which were there beside it is taken for granted where nobody could look.
         """
         written = decode(content)
-        needs = {segment.name for segment in written.backlog}
+        needs = {name for segment in written.backlog for name in segment.objects}
         jobs, miscounts = list(written.jobs), []
         for segment in written.backlog:
             left = [
                 job
-                for job in _jobs_of(objects[segment.name], segment.base)
+                for job in _jobs_of(objects[segment.name], segment.base, segment.turn_base)
                 if segment.still_holds(key_of(job))
             ]
             if len(left) != segment.count:
@@ -104,14 +106,15 @@ class Version:
             cancelled_total=written.cancelled_total,
             signatures=written.signatures,
         )
-        return cls(at_s, by, state, frozenset(needs), needs if beside is None else beside, miscounts)
+        there = needs if beside is None else beside
+        return cls(at_s, by, state, frozenset(needs), there, miscounts, written.limits)
 
 
 @lru_cache(1000)
-def _jobs_of(content, base):
+def _jobs_of(content, base, turn_base):
     """Every job that a segment's object was written with."""
     stored = [decode_job(line.removesuffix(b","), "a segment") for line in content.split(b"\n")[1:-2]]
-    return [replace(job, sequence=job.sequence + base) for job in stored]
+    return [replace(job, sequence=job.sequence + base, turn=job.turn + turn_base) for job in stored]
 
 
 @dataclass

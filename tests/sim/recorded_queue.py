@@ -77,6 +77,33 @@ class RecordedQueue:
                 t.ack(job)
             call.result = [added.id]
 
+    async def plan(self, entrypoint, options):
+        with self._call("plan", entrypoint) as call:
+            job = await self._queue.enqueue(entrypoint, {"call": call.number, "n": 0}, **options)
+            call.result = [job.id]
+            return job.id
+
+    async def cancel(self, job_id):
+        with self._call("cancel", job_id) as call:
+            job = await self._queue.cancel(job_id)
+            # Who still holds it: one that waits is gone.
+            call.result = [job.token] if job.token else []
+
+    async def see_to_the_dead(self, how):
+        dead = [job.id async for job in self._queue.dead()]
+        for job_id in dead[:3]:
+            with self._call(how, job_id) as call:
+                again = await getattr(self._queue, how)(job_id)
+                call.result = [again.id] if again is not None else []
+
+    async def control(self, what, *about, **options):
+        with self._call("control", what, *about):
+            await getattr(self._queue, what)(*about, **options)
+
+    async def unschedule_if_there(self, name):
+        if name in {schedule.name for schedule in await self._queue.schedules()}:
+            await self.control("unschedule", name)
+
     @contextmanager
     def _call(self, kind, *about):
         number = f"{self._process}.{next(self._numbers)}"

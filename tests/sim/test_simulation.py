@@ -4,12 +4,15 @@ import random
 
 import pytest
 from checkers import check
+from life import promises_of
 from mutants import MUTANTS
 from record import ViolationError
 from story import tell
 from world import simulate
 
 FIXED = range(240)
+# Odd ones from 1000 on are about the life of jobs.
+LIFE = range(1001, 1161, 2)
 FRESH = 40
 CHUNK = 20
 MUTANT_SEEDS = 200
@@ -29,6 +32,11 @@ def keep_promises(seeds):
 @pytest.mark.parametrize("first", FIXED[::CHUNK])
 def test_fixed_seeds(first):
     keep_promises(range(first, first + CHUNK))
+
+
+@pytest.mark.parametrize("first", LIFE[::CHUNK])
+def test_seeds_about_the_life_of_jobs(first):
+    keep_promises(range(first, first + 2 * CHUNK, 2))
 
 
 def test_fresh_seeds():
@@ -55,7 +63,7 @@ def test_every_mutant_is_caught(mutant):
 def story_of(seed):
     record = simulate(seed)
     try:
-        check(record)
+        check(record, promises_of(record.seed))
     except ViolationError as violation:
         return tell(record, violation)
     return None

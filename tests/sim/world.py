@@ -10,6 +10,7 @@ from datetime import timedelta
 from unittest.mock import patch
 
 from actors import ACTORS, producer, worker
+from life import LIFE_ACTORS, SKEW_S, closer, lives, planner
 from network import Network, NetworkBrokers
 from record import Record
 from recorded_queue import RecordedQueue
@@ -51,6 +52,9 @@ class World:
         self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3
+        self.is_about_life = lives(seed)
+        # The ids of jobs that somebody has enqueued.
+        self.known_jobs = []
         self.network = Network(random.Random(seed))
 
     def now_s(self):
@@ -125,6 +129,9 @@ class World:
         )
 
     def _draw_actors(self):
+        if self.is_about_life:
+            drawn = (self.random.choice(LIFE_ACTORS) for _ in range(self.random.randint(2, 4)))
+            return [planner, worker, *drawn]
         return [producer, *(self.random.choice(ACTORS) for _ in range(self.random.randint(1, 3)))]
 
     def _start(self, name, actors):
@@ -156,7 +163,9 @@ class World:
         await self._replace(process)
 
     def _draw_clock(self):
-        return VirtualClock(timedelta(seconds=self.random.choice([0, 0, 3, -3, 7200, -7200])))
+        # Where jobs wait for times, two hours off would mean thousands of ticks at once.
+        off_s = [0, 0, SKEW_S, -SKEW_S] if self.is_about_life else [0, 0, 3, -3, 7200, -7200]
+        return VirtualClock(timedelta(seconds=self.random.choice(off_s)))
 
     def _draw_settings(self):
         return Settings(
@@ -265,7 +274,7 @@ class World:
             for address in BROKERS:
                 if not any(process.name == address and process.is_alive for process in self.processes):
                     self._start_broker(address)
-        self._start("finisher", [worker, worker])
+        self._start("finisher", [worker, worker, *([closer] if self.is_about_life else [])])
 
     async def _clean_up(self):
         """Let whatever nothing refers to grow old, and have it collected."""
@@ -281,7 +290,7 @@ class World:
         while self.now_s() < until_s:
             await asyncio.sleep(PATIENCE_S)
             stats = decode(self.bucket.content).stats if self.bucket.content else None
-            if stats is None or stats.queued + stats.in_progress == 0:
+            if stats is None or stats.queued + stats.in_progress + stats.scheduled + stats.blocked == 0:
                 self.record.is_drained = True
                 return
 

@@ -145,11 +145,13 @@ class DeadlockError(RuntimeError):
 class VirtualClock:
     """A Clock on the running loop's virtual time; `skew` makes its time of day wrong."""
 
+    EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
     def __init__(self, skew: timedelta = timedelta(0)) -> None:
         self.skew = skew
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic_s()) + self.skew
+        return self.EPOCH + timedelta(seconds=self.monotonic_s()) + self.skew
 
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
