@@ -87,6 +87,20 @@ def test_calls(tmp_path: Path) -> None:
     assert q.storage.path == tmp_path / "queue.json"
 
 
+def test_the_life_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    q = run_with_queue(block_with("q.schedule("), tmp_path, "resize", 0)
+    state = asyncio.run(q.read_state())
+    found = {(job.entrypoint, job.status.value) for job in state.jobs}
+    assert {
+        ("remind", "scheduled"),
+        ("sync", "scheduled"),
+        ("alert", "queued"),
+        ("resize", "queued"),
+    } == found
+    assert state.stats.cancelled_total == 2, "the export, and the mail that waited for it"
+    assert "BatchCounts(total=3, left=3, failed=0)" in capsys.readouterr().out
+
+
 def test_heartbeats(tmp_path: Path) -> None:
     transcoded = []
 
@@ -139,7 +153,7 @@ def test_settings(tmp_path: Path) -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    assert len(blocks("python")) == 11
+    assert len(blocks("python")) == 12
 
 
 def test_the_file_can_be_opened() -> None:
