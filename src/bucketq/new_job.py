@@ -58,29 +58,25 @@ def new_job(
     job_id: str, entrypoint: str, payload: bytes, priority: int, now: datetime, options: JobOptions
 ) -> Job:
     """A job as a caller wants it. Raises ConfigurationError."""
-    unknown = options.keys() - JobOptions.__annotations__.keys()
-    if unknown:
-        known = ", ".join(JobOptions.__annotations__)
-        raise ConfigurationError(f"a job has no option {', '.join(sorted(unknown))}; there are {known}")
+    max_attempts = options.get("max_attempts", MAX_ATTEMPTS)
+    check_plain(entrypoint, priority, max_attempts)
     job = Job(
         id=job_id,
         entrypoint=entrypoint,
         payload=payload,
         priority=priority,
         created_at=now,
-        max_attempts=options.get("max_attempts", MAX_ATTEMPTS),
+        max_attempts=max_attempts,
     )
-    if options.keys() - {"max_attempts"}:
-        job = _with_options(job, options)
-        if "if_exists" in options:
-            check_if_exists(options["if_exists"])
-            if job.key is None:
-                raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
-    check_new_job(job)
-    return job
+    # Most jobs are plain ones.
+    return _with_options(job, options) if options else job
 
 
 def _with_options(job: Job, options: JobOptions) -> Job:
+    unknown = options.keys() - JobOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(JobOptions.__annotations__)
+        raise ConfigurationError(f"a job has no option {', '.join(sorted(unknown))}; there are {known}")
     now = job.created_at
     run_at = _moment(options.get("run_at"), options.get("delay"), now, "run_at", "delay")
     expires_at = _moment(
@@ -101,7 +97,13 @@ def _with_options(job: Job, options: JobOptions) -> Job:
     }
     if run_at is not None and run_at > now:
         changes["status"] = JobStatus.SCHEDULED
-    return replace(job, **changes)
+    job = replace(job, **changes)
+    check_new_job(job)
+    if "if_exists" in options:
+        check_if_exists(options["if_exists"])
+        if job.key is None:
+            raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
+    return job
 
 
 def check_plain(entrypoint: str, priority: int, max_attempts: int) -> None:
