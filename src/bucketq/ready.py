@@ -8,6 +8,8 @@ from bucketq.job import Job, JobStatus
 from bucketq.segment import Key, key_of
 
 _HEAP_SLACK = 64
+# Looking a member up in its class is slow.
+_QUEUED = JobStatus.QUEUED
 
 
 class ReadyLine:
@@ -57,7 +59,7 @@ class ReadyLine:
             heap = self._heaps[entrypoint] = self._build(entrypoint)
         while heap:
             job = self._jobs.get(heap[0][1])
-            if job is not None and job.status is JobStatus.QUEUED:
+            if job is not None and job.status is _QUEUED:
                 return job
             heapq.heappop(heap)
         return None
@@ -75,5 +77,5 @@ class ReadyLine:
         return sorted(
             (key_of(job), job.id)
             for job in self._jobs.values()
-            if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
+            if job.status is _QUEUED and entrypoint in (None, job.entrypoint)
         )

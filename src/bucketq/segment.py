@@ -34,13 +34,15 @@ _ID_PREFIX = 13
 Key = tuple[int, int, int]
 
 _KEY = b'"key":'
+# Looking a member up in its class is slow.
+_SCHEDULED = JobStatus.SCHEDULED
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def key_of(job: Job) -> Key:
     """What decides a job's place in its line: its turn, or the time for which it is scheduled."""
-    if job.status is JobStatus.SCHEDULED and job.run_at is not None:
+    if job.status is _SCHEDULED and job.run_at is not None:
         return due_key(job.run_at)[0], 0, job.sequence
     return job.priority, job.turn, job.sequence
 

@@ -16,6 +16,8 @@ from bucketq.state import QueueState
 from bucketq.timeouts import TimeoutWatch
 
 _HEAP_SLACK = 64
+# Looking a member up in its class is slow.
+_IN_PROGRESS = JobStatus.IN_PROGRESS
 
 
 class StaleWatch:
@@ -31,7 +33,7 @@ class StaleWatch:
         """Take note of how these jobs stand now."""
         for job_id in job_ids:
             job = state.find(job_id)
-            if job is None or job.status is not JobStatus.IN_PROGRESS:
+            if job is None or job.status is not _IN_PROGRESS:
                 self._beats.pop(job_id, None)
                 self.timeouts.forget(job_id)
             elif self.age_s(job, now_s) is None:

@@ -10,7 +10,8 @@ from bucketq.ready import ReadyLine
 from bucketq.segment import key_of
 
 # Looking a member up in its class is slow.
-_BLOCKED = JobStatus.BLOCKED
+_QUEUED, _SCHEDULED, _BLOCKED = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.BLOCKED
+_IN_PROGRESS, _DEAD = JobStatus.IN_PROGRESS, JobStatus.DEAD
 
 
 class JobTable:
@@ -32,9 +33,9 @@ class JobTable:
         self._keys: dict[str, str] = {}
         for job in self._jobs.values():
             self._count(job, 1)
-            if job.status is JobStatus.SCHEDULED:
+            if job.status is _SCHEDULED:
                 self.due.push(job)
-            if job.key is not None and job.status is not JobStatus.DEAD:
+            if job.key is not None and job.status is not _DEAD:
                 self._keys[job.key] = job.id
 
     def __iter__(self) -> Iterator[Job]:
@@ -55,9 +56,7 @@ class JobTable:
 
     def queued(self, entrypoint: str | None) -> tuple[Job, ...]:
         """The waiting jobs, in the order of their turns."""
-        waiting = (
-            job for job in self if job.status is JobStatus.QUEUED and entrypoint in (None, job.entrypoint)
-        )
+        waiting = (job for job in self if job.status is _QUEUED and entrypoint in (None, job.entrypoint))
         return tuple(sorted(waiting, key=key_of))
 
     def with_status(self, *statuses: JobStatus) -> tuple[Job, ...]:
@@ -102,20 +101,21 @@ class JobTable:
         self._jobs[job_id] = job
         self.touched[job_id] = job.sequence
         self._count(job, 1)
-        if job.key is not None and job.status is not JobStatus.DEAD:
+        if job.key is not None and job.status is not _DEAD:
             self._keys[job.key] = job_id
-        if job.status is JobStatus.QUEUED:
+        if job.status is _QUEUED:
             self.ready.push(job)
-        elif job.status is JobStatus.SCHEDULED:
+        elif job.status is _SCHEDULED:
             self.due.push(job)
 
     def _count(self, job: Job, step: int) -> None:
-        self._counts[job.status] += step
-        if job.status is JobStatus.QUEUED:
+        status = job.status
+        self._counts[status] += step
+        if status is _QUEUED:
             self.ready.change_count(job, step)
-        elif job.status is _BLOCKED:
+        elif status is _BLOCKED:
             self.dependents.change(job, step)
-        elif job.status is JobStatus.IN_PROGRESS:
+        elif status is _IN_PROGRESS:
             self.running[job.entrypoint] += step
             if job.limit_key is not None:
                 self._count_key(job.limit_key, step)
