@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import archiving, brokers, deep
+from bench import archiving, brokers, deep, life
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -34,6 +34,7 @@ PARTS = (
     "deep",
     "archive",
     "brokers",
+    "life",
     "spark",
     "pipeline",
     *(series.key for series in SUITE),
@@ -74,6 +75,10 @@ def main() -> None:
         report.say("brokers")
         size = brokers.Amount().shortened() if options.quick else brokers.Amount()
         report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
+    if "life" in parts:
+        report.say("the life of a job")
+        measured = life.Amount().shortened() if options.quick else life.Amount()
+        report.add_findings("life", "The life of a job, local file", life.measure(folder, measured))
     if "spark" in parts:
         _measure_spark(report, folder, options.quick)
     if "pipeline" in parts:

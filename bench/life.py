@@ -28,13 +28,15 @@ class Amount:
 
     scheduled: int = 100_000
     keyed: int = 10_000
+    tenants: int = 1_000
+    flood: int = 100_000
     callers: int = 200
     rounds: int = 5
     turns: int = 15
 
     def shortened(self) -> "Amount":
         """The same for a quick look."""
-        return Amount(scheduled=3_000, keyed=500, callers=20, rounds=2, turns=1)
+        return Amount(scheduled=3_000, keyed=500, tenants=20, flood=3_000, callers=20, rounds=2, turns=1)
 
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
@@ -73,7 +75,28 @@ async def _measure(folder: Path, amount: Amount) -> list[Finding]:
         *await _compare(
             folder, amount, "limits", limit, lambda: {"limit_key": f"user-{next(numbers) % 1000}"}
         ),
+        await _fairness(folder, amount),
     ]
+
+
+async def _fairness(folder: Path, amount: Amount) -> Finding:
+    """How many jobs are served before those of tenants that come while another one floods the queue."""
+    waits = {}
+    for name, flood in (("calm", 0), ("flooded", amount.flood)):
+        async with BrokerQueue(LocalFileSystemStorage(folder / f"{name}.json")) as q:
+            if flood:
+                await q.enqueue_many("mail", range(flood), tenant="flooding")
+            tenants = (f"tenant-{number}" for number in range(amount.tenants))
+            await asyncio.gather(*(q.enqueue("mail", tenant=tenant) for tenant in tenants))
+            served, places = 0, list[int]()
+            while len(places) < amount.tenants:
+                jobs = await q.dequeue("mail", batch_size=100)
+                places += [served + place for place, job in enumerate(jobs) if job.tenant != "flooding"]
+                served += len(jobs)
+                assert await q.ack_many(jobs) == []
+            waits[name] = sum(places) / len(places)
+    title = f"{amount.tenants:,} tenants, one with {amount.flood:,} jobs: jobs served before the others"
+    return Finding(title, waits["calm"], waits["flooded"], most=2)
 
 
 async def _compare(

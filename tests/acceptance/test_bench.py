@@ -35,7 +35,7 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", *WORKLOADS]
+    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "life", *WORKLOADS]
     done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
@@ -65,6 +65,14 @@ def test_the_bound_is_reported(quick_run: Run) -> None:
     _, figures = quick_run
     assert [one["callers"] for one in figures["bound"]] == [10, 100, 1000]
     assert all(one["share"] > 0 for one in figures["bound"])
+
+
+def test_the_life_of_a_job_is_measured(quick_run: Run) -> None:
+    _, figures = quick_run
+    names = [one["name"] for one in figures["life"]]
+    assert len(names) == 7
+    assert {name.split(": ")[0].split(" ")[-1] for name in names[:6]} == {"scheduled", "keys", "limits"}
+    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in figures["life"])
 
 
 def test_deep_backlogs_are_reported(quick_run: Run) -> None:
