@@ -1,7 +1,7 @@
 """New jobs: what a caller may ask of one, and whether that makes sense."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
@@ -73,37 +73,77 @@ def new_job(
 
 
 def _with_options(job: Job, options: JobOptions) -> Job:
-    unknown = options.keys() - JobOptions.__annotations__.keys()
-    if unknown:
-        known = ", ".join(JobOptions.__annotations__)
-        raise ConfigurationError(f"a job has no option {', '.join(sorted(unknown))}; there are {known}")
-    now = job.created_at
-    run_at = _moment(options.get("run_at"), options.get("delay"), now, "run_at", "delay")
-    expires_at = _moment(
-        options.get("expires_at"), options.get("expires_in"), now, "expires_at", "expires_in"
-    )
-    after = tuple(dict.fromkeys(one.id if isinstance(one, Job) else one for one in options.get("after", ())))
-    changes: dict[str, Any] = {
-        "run_at": run_at,
-        "expires_at": expires_at,
-        "max_crashes": options.get("max_crashes", MAX_CRASHES),
-        "timeout_s": seconds_of(options.get("timeout", 0.0), "timeout"),
-        "key": options.get("key"),
-        "key_for_s": seconds_of(options.get("key_for", 0.0), "key_for"),
-        "tenant": options.get("tenant"),
-        "limit_key": options.get("limit_key"),
-        "after": after,
-        "if_dead": _if_dead(options.get("if_dead", "cancel")),
-    }
-    if run_at is not None and run_at > now:
-        changes["status"] = JobStatus.SCHEDULED
+    changes = dict[str, Any]()
+    for name, value in options.items():
+        change = _CHANGES.get(name)
+        if change is None:
+            raise ConfigurationError(f"a job has no option {name}; there are {', '.join(_CHANGES)}")
+        field, convert = change
+        if field in changes:
+            raise ConfigurationError(f"give {name} or {field}, not both")
+        changes[field] = convert(value, name, job.created_at)
+    if_exists = changes.pop("if_exists", None)
     job = replace(job, **changes)
+    if job.run_at is not None and job.run_at > job.created_at:
+        job = replace(job, status=JobStatus.SCHEDULED)
     check_new_job(job)
-    if "if_exists" in options:
-        check_if_exists(options["if_exists"])
-        if job.key is None:
-            raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
+    if if_exists is not None and job.key is None:
+        raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
     return job
+
+
+def _as_it_is(value: Any, name: str, now: datetime) -> Any:
+    return value
+
+
+def _moment(value: Any, name: str, now: datetime) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ConfigurationError(
+            f"{name} is a datetime with its time zone, such as datetime.now(UTC), not {value!r}"
+        )
+    return value
+
+
+def _from_now(value: Any, name: str, now: datetime) -> datetime:
+    return now + timedelta(seconds=seconds_of(value, name))
+
+
+def _seconds(value: Any, name: str, now: datetime) -> float:
+    return seconds_of(value, name)
+
+
+def _ids(value: Any, name: str, now: datetime) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.id if isinstance(one, Job) else one for one in value))
+
+
+def _if_dead(value: Any, name: str, now: datetime) -> IfDead:
+    try:
+        return IfDead(value)
+    except ValueError:
+        raise ConfigurationError(f"if_dead is 'cancel' or 'run', not {value!r}") from None
+
+
+def _if_exists(value: Any, name: str, now: datetime) -> IfExists:
+    return check_if_exists(value)
+
+
+# For each option the field that it sets, and how.
+_CHANGES: dict[str, tuple[str, Callable[[Any, str, datetime], Any]]] = {
+    "max_attempts": ("max_attempts", _as_it_is),
+    "max_crashes": ("max_crashes", _as_it_is),
+    "run_at": ("run_at", _moment),
+    "delay": ("run_at", _from_now),
+    "expires_at": ("expires_at", _moment),
+    "expires_in": ("expires_at", _from_now),
+    "timeout": ("timeout_s", _seconds),
+    "key": ("key", _as_it_is),
+    "if_exists": ("if_exists", _if_exists),
+    "key_for": ("key_for_s", _seconds),
+    "tenant": ("tenant", _as_it_is),
+    "limit_key": ("limit_key", _as_it_is),
+    "after": ("after", _ids),
+    "if_dead": ("if_dead", _if_dead),
+}
 
 
 def check_plain(entrypoint: str, priority: int, max_attempts: int) -> None:
@@ -121,11 +161,10 @@ def check_new_job(job: Job) -> None:
     check_plain(job.entrypoint, job.priority, job.max_attempts)
     if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= _INTEGER_MAX:
         raise ConfigurationError(f"max_crashes is a whole number from 1, not {job.max_crashes!r}")
-    for name in ("key", "tenant", "limit_key"):
-        value = getattr(job, name)
+    for name, value in (("key", job.key), ("tenant", job.tenant), ("limit_key", job.limit_key)):
         if value is not None and not (is_text(value) and 1 <= len(value) <= NAME_MAX):
             raise ConfigurationError(f"{name} is a text of 1 to {NAME_MAX} characters, not {value!r}")
-    if not all(is_text(one) and one for one in job.after) or len(job.after) > _AFTER_MAX:
+    if job.after and (len(job.after) > _AFTER_MAX or not all(is_text(one) and one for one in job.after)):
         raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids")
     if not (math.isfinite(job.timeout_s) and math.isfinite(job.key_for_s)):
         raise ConfigurationError("timeout and key_for are numbers of seconds")
@@ -150,24 +189,3 @@ def is_text(value: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _moment(
-    at: datetime | None, within: Duration | None, now: datetime, at_name: str, within_name: str
-) -> datetime | None:
-    if at is not None and within is not None:
-        raise ConfigurationError(f"give {at_name} or {within_name}, not both")
-    if within is not None:
-        return now + timedelta(seconds=seconds_of(within, within_name))
-    if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
-        raise ConfigurationError(
-            f"{at_name} is a datetime with its time zone, such as datetime.now(UTC), not {at!r}"
-        )
-    return at
-
-
-def _if_dead(value: str) -> IfDead:
-    try:
-        return IfDead(value)
-    except ValueError:
-        raise ConfigurationError(f"if_dead is 'cancel' or 'run', not {value!r}") from None
