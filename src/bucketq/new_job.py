@@ -86,7 +86,7 @@ def _with_options(job: Job, options: JobOptions) -> Job:
     job = replace(job, **changes)
     if job.run_at is not None and job.run_at > job.created_at:
         job = replace(job, status=JobStatus.SCHEDULED)
-    check_new_job(job)
+    _check_options(job)
     if if_exists is not None and job.key is None:
         raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
     return job
@@ -159,6 +159,10 @@ def check_plain(entrypoint: str, priority: int, max_attempts: int) -> None:
 def check_new_job(job: Job) -> None:
     """Raise ConfigurationError for what cannot be a job."""
     check_plain(job.entrypoint, job.priority, job.max_attempts)
+    _check_options(job)
+
+
+def _check_options(job: Job) -> None:
     if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= _INTEGER_MAX:
         raise ConfigurationError(f"max_crashes is a whole number from 1, not {job.max_crashes!r}")
     for name, value in (("key", job.key), ("tenant", job.tenant), ("limit_key", job.limit_key)):
