@@ -30,7 +30,7 @@ from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import Count, JobStatus, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
-from bucketq.kept_keys import KeptKey, KeptKeys
+from bucketq.kept_keys import KeptKey
 from bucketq.ledger import FinishedLine, Ledger
 from bucketq.limits import Limits, StoredBuckets
 from bucketq.loads import LoadMark, Loads
@@ -339,7 +339,7 @@ def _from_document(document: _Document, segments: list[Segment], name: str) -> Q
         leader=document.leader,
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
-        kept_keys=KeptKeys(document.kept_keys),
+        kept_keys=document.kept_keys,
         batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
         schedules=Schedules(stored.schedule() for stored in document.schedules),
         limits=document.limits,

@@ -12,7 +12,7 @@ from bucketq.election import Leader
 from bucketq.errors import QueueFullError, StorageError
 from bucketq.job import Job, JobStatus
 from bucketq.journal import Journal
-from bucketq.kept_keys import KeptKeys
+from bucketq.kept_keys import KeptKey, KeptKeys
 from bucketq.ledger import Ledger
 from bucketq.limits import Buckets, Limits, StoredBuckets
 from bucketq.loads import Loads
@@ -55,7 +55,7 @@ class Contents:
         leader: Leader | None = None,
         sessions: Sessions | None = None,
         loads: Loads | None = None,
-        kept_keys: KeptKeys | None = None,
+        kept_keys: Mapping[str, KeptKey] | None = None,
         batches: Batches | None = None,
         schedules: Schedules | None = None,
         limits: Limits | None = None,
@@ -77,7 +77,6 @@ class Contents:
         self.leader = leader
         self.sessions = sessions or Sessions()
         self.loads = loads or Loads()
-        self.kept_keys = kept_keys or KeptKeys()
         self.batches = batches or Batches()
         self.schedules = schedules or Schedules()
         self.shelf = Shelf()
@@ -88,6 +87,7 @@ class Contents:
         self.changes = 0
         self._table = JobTable(jobs)
         self._journal = Journal()
+        self.kept_keys = KeptKeys(self._journal, kept_keys)
         self.limits = limits or Limits()
         # Asking them is slow, and every dequeue asks.
         self._is_limited = bool(self.limits)

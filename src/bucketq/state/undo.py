@@ -1,4 +1,9 @@
-"""Undo: an operation of several transitions lands whole, or not at all."""
+"""Undo: an operation of several transitions lands whole, or not at all.
+
+What a transition assigns to the state is put back as it was, whatever it is. What it changes in
+place has a save point: the jobs in their table, keys, buckets and turns in the journal, and two
+lists that only grow.
+"""
 
 from collections.abc import Callable
 from typing import Self, TypeVar
@@ -14,31 +19,24 @@ class Undoable(WithDispatch):
     def apply(self, operation: Callable[[Self], T]) -> T:
         """Run an operation; if it raises, the state is as it was before."""
         self._table.begin()
-        self.kept_keys.begin()
         self._journal.begin()
         return self.attempt(operation)
 
     def attempt(self, operation: Callable[[Self], T]) -> T:
         """Run a part of an operation; if it raises, the state is as it was before that part."""
-        save_point = self._table.save_point()
-        sequence, changes, size = self.sequence, self.changes, self.size
-        backlog, loads, dropped = self.backlog, self.loads, len(self.dropped)
-        finished, kept_keys = len(self.ledger.finished), self.kept_keys.save_point()
-        batches, schedules = self.batches, self.schedules
-        limits, journal = self.limits, self._journal.save_point()
-        totals = self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total
+        assigned = self.__dict__.copy()
+        table, journal = self._table.save_point(), self._journal.save_point()
+        finished, dropped = len(self.ledger.finished), len(self.dropped)
         try:
             return operation(self)
         except BaseException:
-            self._table.roll_back(save_point)
-            if journal != self._journal.save_point() or limits is not self.limits:
+            # What is parked with one dispatcher, another does not know of.
+            has_new_dispatcher = self._dispatcher is not assigned["_dispatcher"]
+            self.__dict__.update(assigned)
+            self._table.roll_back(table)
+            if has_new_dispatcher or journal != self._journal.save_point():
                 self._journal.roll_back(journal)
-                self._go_by(limits)
-            self.sequence, self.changes, self.size = sequence, changes, size
-            self.backlog, self.loads = backlog, loads
-            self.batches, self.schedules = batches, schedules
+                self._go_by(self.limits)
             self.ledger.cut(finished)
-            self.kept_keys.roll_back(kept_keys)
             del self.dropped[dropped:]
-            self.enqueued_total, self.completed_total, self.dead_total, self.cancelled_total = totals
             raise
