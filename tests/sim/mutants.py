@@ -68,7 +68,7 @@ MUTANTS = [
         operation.Enqueue,
         "__call__",
         "state.enqueue(job,",
-        "state.enqueue(replace(job, id=f'{job.id}-{state.version}'),",
+        "state.enqueue(msgspec.structs.replace(job, id=f'{job.id}-{state.version}'),",
     ),
     Mutant(
         "answer before the write has landed",
@@ -262,8 +262,8 @@ MUTANTS = [
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",
-        "else operation and _told_by(state, operation, held)",
-        "else ([] if isinstance(operation, Dequeue) else operation and _told_by(state, operation, held))",
+        "else operation and told_by(state, operation, held)",
+        "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
     ),
     Mutant(
         "apply the batch of a client that may be forgotten",
