@@ -169,9 +169,8 @@ def knowing(operation: Operation, finished: Mapping[str, bool]) -> Operation:
     match operation:
         case Enqueue():
             return replace(operation, finished=tuple({**dict(operation.finished), **finished}.items()))
-        case EnqueueBatch(part=Enqueue() as part):
-            known = replace(part, finished=tuple({**dict(part.finished), **finished}.items()))
-            return replace(operation, part=known)
+        case EnqueueBatch():
+            return replace(operation, part=knowing(operation.part, finished))
         case Transact():
             return Transact(tuple(knowing(part, finished) for part in operation.operations))
     return operation

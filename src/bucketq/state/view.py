@@ -136,11 +136,11 @@ class View(Contents):
     def object_names(self) -> set[str]:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""
         payloads = {job.payload_object for job in self._table if job.payload_object is not None}
-        payloads |= {payload for payload, _ in kept_payloads(self.ledger.lines())}
+        payloads |= self._on_its_way()
         followers = [batch.then for _, batch in self.batches if batch.then is not None]
         payloads |= {job.payload_object for job in followers if job.payload_object is not None}
         return payloads | {name for segment in self.backlog for name in segment.objects}
 
-    def _on_its_way(self) -> set[str | None]:
+    def _on_its_way(self) -> set[str]:
         """The payloads that the archive has yet to copy."""
         return {payload for payload, _ in kept_payloads(self.ledger.lines())}
