@@ -14,19 +14,17 @@ only kept in memory: a parked job is a waiting job like any other.
 
 import heapq
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from bucketq.backlog import Backlog
 from bucketq.job import Job, JobStatus
-from bucketq.limits import Buckets, Limits, has_token, refilled_at
+from bucketq.limits import SKEW_MAX, Bucket, Buckets, Limit, Limits, has_token, refilled_at
 from bucketq.segment import Key, Segment, key_of
 from bucketq.table import JobTable
 
 _NO_LIMIT = 1 << 31
 # For the jobs of one limit key no more workers are woken at once.
 _WAKE_MAX = 100
-# A clock that goes back by more than that is a new clock.
-_SKEW_MAX = timedelta(minutes=1)
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -103,22 +101,15 @@ class Dispatcher:
         """How many more jobs of an entrypoint may begin."""
         if self._limits.pauses(entrypoint):
             return 0
-        limit = self._limits.entrypoints.get(entrypoint)
-        if limit is None:
-            return _NO_LIMIT
-        if not has_token(self._buckets.entrypoints.get(entrypoint), limit, now):
-            return 0
-        most = _NO_LIMIT if limit.max_running is None else limit.max_running
-        return max(0, most - self._table.running[entrypoint])
+        limit, bucket = self._limits.entrypoints.get(entrypoint), self._buckets.entrypoints.get(entrypoint)
+        return _NO_LIMIT if limit is None else _room(limit, bucket, self._table.running[entrypoint], now)
 
     def _room_of_key(self, limit_key: str, now: datetime) -> int:
         limit = self._limits.of_key(limit_key)
         if limit is None:
             return _NO_LIMIT
-        if not has_token(self._buckets.limit_keys.get(limit_key), limit, now):
-            return 0
-        most = _NO_LIMIT if limit.max_running is None else limit.max_running
-        return max(0, most - self._table.running_keys[limit_key])
+        bucket = self._buckets.limit_keys.get(limit_key)
+        return _room(limit, bucket, self._table.running_keys[limit_key], now)
 
     def _served(self, entrypoint: str | None) -> Iterable[str]:
         if entrypoint is not None:
@@ -136,7 +127,7 @@ class Dispatcher:
             for limit_key in self._table.freed:
                 self._open_everywhere(limit_key)
             self._table.freed.clear()
-        is_new_clock = self._now is not None and now < self._now - _SKEW_MAX
+        is_new_clock = self._now is not None and now < self._now - SKEW_MAX
         self._now = now if self._now is None or is_new_clock else max(now, self._now)
         while self._refills and (is_new_clock or self._refills[0][0] <= now):
             _, limit_key = heapq.heappop(self._refills)
@@ -223,6 +214,12 @@ class Dispatcher:
 
     def _count_parked(self, entrypoint: str) -> int:
         return sum(len(heap) for (place, _), heap in self._parked.items() if place == entrypoint)
+
+
+def _room(limit: Limit, bucket: Bucket | None, running: int, now: datetime) -> int:
+    if not has_token(bucket, limit, now):
+        return 0
+    return _NO_LIMIT if limit.max_running is None else max(0, limit.max_running - running)
 
 
 def _key(head: Job | Segment) -> Key:

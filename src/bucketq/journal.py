@@ -1,17 +1,22 @@
-"""Journal: what changed in some dicts, so that it can be taken back."""
+"""Journal: how things were before they changed, so that changes can be taken back."""
 
+from collections.abc import Callable
 from typing import Any
 
 
 class Journal:
-    """Changes dicts, and remembers how they were."""
+    """What is to be done, the last first, to take changes back."""
 
     def __init__(self) -> None:
-        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def note(self, undo: Callable[..., object], *arguments: Any) -> None:
+        """Call this to take back what is changed next."""
+        self._undo.append((undo, arguments))
 
     def put(self, entries: dict[Any, Any], key: Any, value: Any) -> None:
-        """Set an entry, which is never None; None removes it."""
-        self._undo.append((entries, key, entries.get(key)))
+        """Set an entry of a dict, which is never None; None removes it."""
+        self.note(_set, entries, key, entries.get(key))
         _set(entries, key, value)
 
     def begin(self) -> None:
@@ -24,8 +29,8 @@ class Journal:
 
     def roll_back(self, save_point: int) -> None:
         """Make it as it was at a save point."""
-        for entries, key, value in reversed(self._undo[save_point:]):
-            _set(entries, key, value)
+        for undo, arguments in reversed(self._undo[save_point:]):
+            undo(*arguments)
         del self._undo[save_point:]
 
 

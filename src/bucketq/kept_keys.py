@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from bucketq.job import Moment
+from bucketq.journal import Journal
 
 
 class KeptKey(msgspec.Struct, frozen=True, array_like=True):
@@ -17,14 +18,14 @@ class KeptKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptKeys:
-    """Keys with an end. Changes can be undone; `changes` counts them."""
+    """Keys with an end. `changes` counts changes, and what takes them back."""
 
-    def __init__(self, kept: Mapping[str, KeptKey] | None = None) -> None:
+    def __init__(self, journal: Journal, kept: Mapping[str, KeptKey] | None = None) -> None:
+        self._journal = journal
         self.kept = dict(kept or {})
         self.changes = 0
         self._ends = [(entry.until, key) for key, entry in self.kept.items()]
         heapq.heapify(self._ends)
-        self._undo: list[tuple[str, KeptKey | None]] = []
 
     def __bool__(self) -> bool:
         return bool(self.kept)
@@ -36,8 +37,7 @@ class KeptKeys:
 
     def keep(self, key: str, job_id: str, until: datetime) -> None:
         """Let nobody have a key until a time."""
-        self._note(key)
-        self._set(key, KeptKey(job_id, until))
+        self._put(key, KeptKey(job_id, until))
 
     def prune(self, now: datetime) -> None:
         """Forget the keys whose time is over."""
@@ -45,25 +45,11 @@ class KeptKeys:
             until, key = heapq.heappop(self._ends)
             entry = self.kept.get(key)
             if entry is not None and entry.until == until:
-                self._note(key)
-                self._set(key, None)
+                self._put(key, None)
 
-    def begin(self) -> None:
-        """From here on everything can be undone."""
-        self._undo.clear()
-
-    def save_point(self) -> int:
-        """Where `roll_back` can go back to."""
-        return len(self._undo)
-
-    def roll_back(self, save_point: int) -> None:
-        """Make it as it was at a save point."""
-        for key, entry in reversed(self._undo[save_point:]):
-            self._set(key, entry)
-        del self._undo[save_point:]
-
-    def _note(self, key: str) -> None:
-        self._undo.append((key, self.kept.get(key)))
+    def _put(self, key: str, entry: KeptKey | None) -> None:
+        self._journal.note(self._set, key, self.kept.get(key))
+        self._set(key, entry)
 
     def _set(self, key: str, entry: KeptKey | None) -> None:
         self.changes += 1

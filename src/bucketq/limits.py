@@ -28,8 +28,8 @@ EACH = "*"
 
 _WHOLE_MAX = 2**53 - 1
 _RATE_MIN, _RATE_MAX = 1e-6, 1e9
-# Clocks that differ by more are not believed.
-_SKEW_MAX = timedelta(minutes=1)
+# Clocks that differ by more are not believed; one that goes back by more is a new clock.
+SKEW_MAX = timedelta(minutes=1)
 _ALMOST = 1 - 1e-6
 
 
@@ -175,7 +175,7 @@ class Buckets:
             (stored, name)
             for stored in (self.entrypoints, self.limit_keys)
             for name, bucket in stored.items()
-            if bucket.at - now > _SKEW_MAX
+            if bucket.at - now > SKEW_MAX
         ]
         for stored, name in ahead:
             self._journal.put(stored, name, Bucket(stored[name].tokens, now))
@@ -221,7 +221,7 @@ def _refilled(bucket: Bucket | None, limit: Limit, now: datetime) -> Bucket:
     if bucket is None:
         return Bucket(limit.tokens_max, now)
     if now < bucket.at:
-        return Bucket(bucket.tokens, now) if bucket.at - now > _SKEW_MAX else bucket
+        return Bucket(bucket.tokens, now) if bucket.at - now > SKEW_MAX else bucket
     came = (now - bucket.at).total_seconds() * (limit.rate or 0.0)
     return Bucket(min(limit.tokens_max, bucket.tokens + came), now)
 

@@ -21,11 +21,11 @@ from bucketq import (
     sessions,
     side_objects,
     signatures,
-    state,
     table,
     upkeep,
 )
 from bucketq.remote import lane
+from bucketq.state import backlog, claims, contents, dispatch
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ MUTANTS = [
         "mint ids in the retry loop: a replay makes a second job",
         operation.Enqueue,
         "__call__",
-        "state.enqueue(job)",
-        "state.enqueue(msgspec.structs.replace(job, id=f'{job.id}-{state.version}'))",
+        "state.enqueue(job,",
+        "state.enqueue(msgspec.structs.replace(job, id=f'{job.id}-{state.version}'),",
     ),
     Mutant(
         "answer before the write has landed",
@@ -86,7 +86,7 @@ MUTANTS = [
     ),
     Mutant(
         "ignore the token on ack",
-        state.QueueState,
+        claims.WithClaims,
         "_held",
         "claim.token is not None and claim.token != job.token",
         "False",
@@ -175,7 +175,7 @@ MUTANTS = [
     ),
     Mutant(
         "let a late commit refer to what was collected",
-        state.QueueState,
+        contents.Contents,
         "_refuse_collected",
         "version is None or version < self.collected_version",
         "False",
@@ -189,7 +189,7 @@ MUTANTS = [
     ),
     Mutant(
         "serve what stands in queue.json before what stands in segments",
-        state.QueueState,
+        dispatch.WithDispatch,
         "_next_ready",
         "key_of(job) < segment.first",
         "True",
@@ -203,21 +203,21 @@ MUTANTS = [
     ),
     Mutant(
         "spill a job that was claimed meanwhile",
-        state.QueueState,
+        backlog.WithBacklog,
         "spill",
         "found is job or found == job",
         "found is not None",
     ),
     Mutant(
         "forget that a job left its segment before the segment was taken in",
-        state.QueueState,
+        backlog.WithBacklog,
         "spill",
         "holes=tuple(moved_on)",
         "holes=()",
     ),
     Mutant(
         "put back what left a segment while it was merged",
-        state.QueueState,
+        backlog.WithBacklog,
         "merge",
         "held.get(segment.name) != segment",
         "segment.name not in held",
@@ -246,10 +246,10 @@ MUTANTS = [
     ),
     Mutant(
         "remove the payload of a job that is tried again",
-        state.QueueState,
+        claims.WithClaims,
         "_end_attempt",
-        "self._put(given_back)",
-        "self._put(given_back)\n    self.dropped += [job.payload_object] if job.payload_object else []",
+        "self._put(ended)",
+        "self._put(ended)\n    self.dropped += [job.payload_object] if job.payload_object else []",
     ),
     Mutant(
         "apply a client's batch that is sent again",
@@ -262,8 +262,8 @@ MUTANTS = [
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",
-        "else operation and _told_by(state, operation, held)",
-        "else ([] if isinstance(operation, Dequeue) else operation and _told_by(state, operation, held))",
+        "else operation and told_by(state, operation, held)",
+        "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
     ),
     Mutant(
         "apply the batch of a client that may be forgotten",

@@ -6,6 +6,8 @@ import pytest
 
 from bucketq import ClaimLostError, Job, JobNotFoundError, JobStatus, QueueState
 from bucketq.job import Claim
+from bucketq.limits import Limit, Limits
+from bucketq.loads import LoadMark
 from bucketq.signatures import WRITERS_MAX
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -161,6 +163,47 @@ def test_a_failed_operation_leaves_no_trace():
         state.apply(several)
     assert (state.jobs, state.stats, state.sequence, state.changes) == before
     assert state.dequeue("other", "t", NOW).id == "b"
+
+
+def test_whatever_a_failed_operation_has_set_is_as_it_was():
+    state = filled(new("a"), new("b"))
+    before = dict(vars(state))
+
+    def several(state):
+        state.elect("broker", "here:1", None, NOW)
+        state.collect(1)
+        state.load("nightly", LoadMark(1))
+        state.set_limits(state.limits.with_pause("mail"))
+        with pytest.raises(JobNotFoundError):
+            state.attempt(lambda state: state.ack(Claim("unknown"), NOW))
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        state.apply(several)
+    changed = {name for name, value in vars(state).items() if value is not before[name]}
+    assert changed == {"_dispatcher"}, "it is made anew from what is there"
+    assert state.dequeue("mail", "t", NOW).id == "a"
+
+
+def test_a_dispatcher_of_a_failed_operation_keeps_no_job_for_itself():
+    state = filled(new("a", limit_key="k"), new("b", limit_key="k"))
+    state.set_limits(Limits(limit_keys={"k": Limit(max_running=1)}))
+    running = state.dequeue("mail", "t", NOW)
+
+    def several(state):
+        def pause(state):
+            state.set_limits(state.limits.with_pause(None))
+            raise KeyError
+
+        with pytest.raises(KeyError):
+            state.attempt(pause)
+        assert state.dequeue("mail", "t", NOW) is None
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        state.apply(several)
+    state.ack(Claim.of(running), NOW)
+    assert state.dequeue("mail", "t", NOW).id == "b"
 
 
 def test_what_jqueue_users_read_is_there():

@@ -1,0 +1,58 @@
+"""The operations on a queue, as values.
+
+An operation carries everything that it needs, ids and times included, so applying it
+again to a fresher state is a true replay. Calling one with a state runs a short script
+of that state's transitions.
+"""
+
+from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
+from bucketq.operation.brokers import Beat, Elect, StepDown
+from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.lookups import Count, Find, FindBatch, Listed, ListInFile, LookUp, Refresh
+from bucketq.operation.operation import (
+    Answers,
+    Batch,
+    Operation,
+    Refuse,
+    Submit,
+    Transact,
+    bytes_of,
+    claims_of,
+    enqueued_by,
+    knowing,
+)
+
+__all__ = [
+    "Ack",
+    "AckMany",
+    "Answers",
+    "Batch",
+    "Beat",
+    "Bury",
+    "Count",
+    "Dequeue",
+    "Elect",
+    "Enqueue",
+    "EnqueueBatch",
+    "EnqueueSegments",
+    "Find",
+    "FindBatch",
+    "Heartbeat",
+    "ListInFile",
+    "Listed",
+    "Load",
+    "LookUp",
+    "Nack",
+    "Operation",
+    "Refresh",
+    "Refuse",
+    "Release",
+    "RequeueSilent",
+    "StepDown",
+    "Submit",
+    "Transact",
+    "bytes_of",
+    "claims_of",
+    "enqueued_by",
+    "knowing",
+]

@@ -1,0 +1,143 @@
+"""Operations on claims: taking jobs, keeping them, and letting go of them."""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import msgspec
+
+from bucketq.backlog import SegmentNeededError
+from bucketq.errors import JobNotFoundError, QueueFullError
+from bucketq.expiry import MoreExpiredError
+from bucketq.job import Claim, Job
+from bucketq.state import QueueState
+
+
+class Dequeue(msgspec.Struct, frozen=True, gc=False):
+    """Claim up to `batch_size` waiting jobs. None if there may be some, behind many that have expired."""
+
+    entrypoint: str | None
+    batch_size: int
+    token: str
+    now: datetime
+    worker: str | None = None
+
+    def __call__(self, state: QueueState) -> list[Job] | None:
+        state.fire(self.now)
+        state.wake(self.now, self.entrypoint)
+        claimed: list[Job] = []
+        while len(claimed) < self.batch_size:
+            try:
+                job = state.dequeue(self.entrypoint, self.token, self.now, self.worker)
+            except MoreExpiredError:
+                return claimed or None
+            except (SegmentNeededError, QueueFullError) as error:
+                # A short batch is better than none; but there is room to read one more segment.
+                if not claimed or (isinstance(error, SegmentNeededError) and not state.shelf.is_full):
+                    raise
+                break
+            if job is None:
+                break
+            claimed.append(job)
+        return claimed
+
+
+class Ack(msgspec.Struct, frozen=True, gc=False):
+    """Finish one job; its result, if any, is JSON already."""
+
+    claim: Claim
+    now: datetime
+    result: bytes = b""
+
+    def __call__(self, state: QueueState) -> None:
+        state.ack(self.claim, self.now, self.result)
+
+
+class AckMany(msgspec.Struct, frozen=True, gc=False):
+    """Finish every job whose claim still holds; answer with an error for each other one."""
+
+    claims: tuple[Claim, ...]
+    now: datetime
+
+    def __call__(self, state: QueueState) -> list[JobNotFoundError]:
+        refused = []
+        for claim in self.claims:
+            try:
+                state.ack(claim, self.now)
+            except JobNotFoundError as error:
+                refused.append(error)
+        return refused
+
+
+class Nack(msgspec.Struct, frozen=True, gc=False):
+    """Give one job back that failed, to be tried again now or later."""
+
+    claim: Claim
+    error: str | None
+    now: datetime
+    retry_in_s: float = 0.0
+    trace: str | None = None
+
+    def __call__(self, state: QueueState) -> Job:
+        retry_at = self.now + timedelta(seconds=self.retry_in_s)
+        return state.nack(self.claim, self.error, self.now, retry_at, self.trace)
+
+
+class Bury(msgspec.Struct, frozen=True, gc=False):
+    """Declare a job dead that can never succeed."""
+
+    claim: Claim
+    error: str
+    now: datetime
+    trace: str | None = None
+
+    def __call__(self, state: QueueState) -> Job:
+        return state.bury(self.claim, self.error, self.now, self.trace)
+
+
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
+    """Say that the worker of one job lives."""
+
+    claim: Claim
+    now: datetime
+    progress: float | None = None
+    note: str | None = None
+
+    def __call__(self, state: QueueState) -> None:
+        state.heartbeat(self.claim, self.now, self.progress, self.note)
+
+    def after(self, earlier: "Heartbeat | None") -> "Heartbeat":
+        """This one, with what an earlier one said and this one does not."""
+        if earlier is None or earlier.claim != self.claim:
+            return self
+        progress = earlier.progress if self.progress is None else self.progress
+        note = earlier.note if self.note is None else self.note
+        return Heartbeat(self.claim, self.now, progress, note)
+
+
+class Release(msgspec.Struct, frozen=True, gc=False):
+    """Undo claims whose worker left, or (without a time) never heard of them."""
+
+    claims: tuple[Claim, ...]
+    left_at: datetime | None = None
+
+    def __call__(self, state: QueueState) -> None:
+        for claim in self.claims:
+            with suppress(JobNotFoundError):
+                state.release(claim, self.left_at)
+
+
+class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
+    """Take jobs from the workers whose last heartbeat is older than a time."""
+
+    before: datetime
+    now: datetime
+
+    def __call__(self, state: QueueState) -> int:
+        silent = [
+            job
+            for job in state.in_progress_jobs()
+            if job.heartbeat_at is None or job.heartbeat_at < self.before
+        ]
+        for job in silent:
+            state.requeue_stale(Claim.of(job), self.now)
+        return len(silent)

@@ -1,0 +1,207 @@
+"""Operation: any of them; and those that are made of others."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.backlog import SegmentNeededError
+from bucketq.chores import Collect, DropArchived, Expire, ForgetExpired, Merge, ReadLedger, Seal, Spill
+from bucketq.errors import BucketQError, OutcomeUnknownError, SessionForgottenError
+from bucketq.job import Claim, Job
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
+from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
+from bucketq.operation.brokers import Beat, Elect, StepDown
+from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
+from bucketq.operation.retelling import from_kept, to_keep, told_by
+from bucketq.scheduling import Fire, ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.sessions import SessionMark
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.state import QueueState
+
+
+class Transact(msgspec.Struct, frozen=True, gc=False):
+    """Several operations that land together, or none of them."""
+
+    operations: "tuple[Operation, ...]"
+
+    def __call__(self, state: QueueState) -> None:
+        for operation in self.operations:
+            operation(state)
+
+
+class Answers(NamedTuple):
+    """The version that answered a batch, and what each operation is answered, or refused with."""
+
+    version: int
+    answers: list[Any]
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """A client's numbered batch: each operation by itself, all in one commit, and only once.
+
+    `seen_version` is one that the client knew before it sent the batch for the first time.
+    """
+
+    session: str
+    number: int
+    seen_version: int
+    # None stands for one that was answered before it came here.
+    operations: "tuple[Operation | None, ...]"
+    now: datetime
+
+    def __call__(self, state: QueueState) -> Answers:
+        mark = state.sessions.get(self.session)
+        if mark is not None and mark.number >= self.number:
+            return Answers(state.version, self._told_again(state, mark))
+        if state.sessions.is_forgotten(self.session, self.seen_version):
+            raise SessionForgottenError(state.version)
+        before = state.changes
+        answers = [operation and _attempted(state, operation) for operation in self.operations]
+        if state.changes != before:
+            kept = {
+                str(number): kept
+                for number, (operation, answer) in enumerate(zip(self.operations, answers, strict=True))
+                if (kept := to_keep(operation, answer)) is not None
+            }
+            state.remember(self.session, self.number, kept, self.now)
+        return Answers(state.version, answers)
+
+    def _told_again(self, state: QueueState, mark: SessionMark) -> list[Any]:
+        if mark.number > self.number:
+            raise OutcomeUnknownError(f"batch {self.number} is older than the last one, {mark.number}")
+        held: dict[str | None, list[Job]] = {}
+        for job in state.in_progress_jobs():
+            held.setdefault(job.token, []).append(job)
+        return [
+            from_kept(mark.answers[str(number)], state, operation)
+            if str(number) in mark.answers
+            else operation and told_by(state, operation, held)
+            for number, operation in enumerate(self.operations)
+        ]
+
+
+def _attempted(state: QueueState, operation: "Operation") -> Any:
+    try:
+        return state.attempt(operation)
+    except SegmentNeededError:
+        raise
+    except BucketQError as error:
+        return error
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Stands for an operation that was found to be wrong."""
+
+    error: Any
+
+    def __call__(self, state: QueueState) -> None:
+        raise self.error
+
+
+Operation = (
+    Refresh
+    | Count
+    | Find
+    | Enqueue
+    | EnqueueSegments
+    | EnqueueBatch
+    | FindBatch
+    | LookUp
+    | Load
+    | Dequeue
+    | Ack
+    | AckMany
+    | Nack
+    | Bury
+    | Heartbeat
+    | Release
+    | RequeueSilent
+    | Cancel
+    | Redrive
+    | Discard
+    | SettleMany
+    | Spill
+    | Merge
+    | Seal
+    | DropArchived
+    | Expire
+    | ForgetExpired
+    | ReadLedger
+    | Collect
+    | PutSchedule
+    | RemoveSchedule
+    | ListSchedules
+    | Fire
+    | Transact
+    | ListInFile
+    | Refuse
+    | Elect
+    | Beat
+    | StepDown
+    | Batch
+    | Pause
+    | Resume
+    | SetLimit
+    | ReadLimits
+)
+# Has an operation committed and brings its answer.
+Submit = Callable[[Operation], Awaitable[Any]]
+
+
+def enqueued_by(operation: Operation) -> list[Job]:
+    """The jobs that the operation brings with it."""
+    match operation:
+        case Enqueue():
+            return list(operation.jobs)
+        case EnqueueBatch():
+            return enqueued_by(operation.part)
+        case Transact():
+            return [job for part in operation.operations for job in enqueued_by(part)]
+    return []
+
+
+def knowing(operation: Operation, finished: Mapping[str, bool]) -> Operation:
+    """The operation, if it adds jobs that wait for others, with how those ended."""
+    match operation:
+        case Enqueue():
+            return replace(operation, finished=tuple({**dict(operation.finished), **finished}.items()))
+        case EnqueueBatch():
+            return replace(operation, part=knowing(operation.part, finished))
+        case Transact():
+            return Transact(tuple(knowing(part, finished) for part in operation.operations))
+    return operation
+
+
+def bytes_of(operation: Operation) -> int:
+    """About how much the operation carries: payloads, results, errors."""
+    match operation:
+        case Enqueue():
+            return sum(len(job.payload) for job in operation.jobs)
+        case EnqueueBatch():
+            return len(operation.then.payload) + bytes_of(operation.part)
+        case PutSchedule():
+            return len(operation.schedule.job.payload)
+        case Ack():
+            return len(operation.result)
+        case Nack() | Bury():
+            return len(operation.error or "") + len(operation.trace or "")
+        case Transact():
+            return sum(map(bytes_of, operation.operations))
+    return 0
+
+
+def claims_of(operation: Operation) -> Iterator[Claim]:
+    """The claims by which the operation's caller speaks, as a sign that a worker lives."""
+    match operation:
+        case Ack() | Nack() | Bury() | Heartbeat():
+            yield operation.claim
+        case AckMany():
+            yield from operation.claims
+        case Transact() | Batch():
+            for part in operation.operations:
+                if part is not None:
+                    yield from claims_of(part)

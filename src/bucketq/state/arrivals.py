@@ -1,0 +1,101 @@
+"""Arrivals: new jobs, with their unique keys, those they wait for, and their batch."""
+
+from msgspec.structs import replace
+
+from bucketq.archived_job import FinishedStatus
+from bucketq.dependents import placed
+from bucketq.ending import Ending
+from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
+from bucketq.job import Job, JobStatus
+from bucketq.jobline import line_bytes
+from bucketq.loads import LoadMark
+from bucketq.new_job import IfExists
+from bucketq.state.endings import WithEndings
+from bucketq.unique import holder_of
+
+_ID_BYTES = 40
+
+
+class WithArrivals(WithEndings):
+    """How jobs come into the queue."""
+
+    def enqueue(
+        self, job: Job, if_exists: IfExists = "return", fates: dict[str, bool | None] | None = None
+    ) -> Job:
+        """Put a new job at the end of its priority's line, or aside while it waits for others.
+
+        Where another job has its unique key, that one may be told instead. `fates` tells whether
+        those to wait for succeeded that are in the queue no more. Raises ParentsUnknownError for
+        others of that kind. What is found out goes there, for the next job.
+        """
+        if self._table.get(job.id):
+            raise ConfigurationError(f"job {job.id} is in the queue already")
+        if job.key is not None and (other := self._make_way(job, job.key, if_exists)) is not None:
+            return other
+        if job.payload_object is not None:
+            self._refuse_collected(job.payload_object)
+        self._make_room(line_bytes(job))
+        if not job.after:
+            return self._add(job)
+        known = {} if fates is None else fates
+        job, reason = placed(job, lambda parent_id: self._fate(parent_id, known))
+        self._make_room(_ID_BYTES * len(job.after))
+        job = self._add(job)
+        if reason is not None:
+            self._cancel(job, reason, job.created_at)
+            return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=reason)
+        return job
+
+    def begin_batch(self, then: Job, total: int) -> None:
+        """So many jobs of a batch will be enqueued; when all are finished, another one follows."""
+        if self._table.get(then.id) or self.batches.get(then.id):
+            raise ConfigurationError(f"job {then.id} is in the queue already")
+        if then.payload_object is not None:
+            self._refuse_collected(then.payload_object)
+        self._make_room(line_bytes(then))
+        self.batches = self.batches.begun(then.id, total, then)
+        self.changes += 1
+
+    def load(self, name: str, mark: LoadMark) -> None:
+        """Note that a part of a bulk load is being enqueued."""
+        self.loads = self.loads.remembered(name, mark)
+        self.changes += 1
+
+    def _make_way(self, job: Job, key: str, if_exists: IfExists) -> Job | None:
+        """Let a job have a unique key; or tell which other one it is that has it."""
+        if (kept := self.kept_keys.get(key, job.created_at)) is not None:
+            raise KeyTakenError(
+                kept.job_id,
+                f"the key {key!r} was that of job {kept.job_id}, which is finished; it is kept until"
+                f" {kept.until:%Y-%m-%dT%H:%M:%SZ} (key_for)",
+            )
+        found = holder_of(key, self._table, self.backlog, self.shelf)
+        if found is None or if_exists == "return":
+            return found and found.job
+        status = found.job.status
+        if if_exists == "raise" or status is JobStatus.IN_PROGRESS:
+            hint = "" if if_exists == "raise" else "; it cannot be replaced while it runs"
+            raise KeyTakenError(
+                found.job.id, f"the key {key!r} is that of job {found.job.id}, which is {status.value}{hint}"
+            )
+        self._take_out(found)
+        self._give_up(found.job, FinishedStatus.CANCELLED, job.created_at, f"replaced by {job.id}")
+        return None
+
+    def _fate(self, job_id: str, known: dict[str, bool | None]) -> bool | None:
+        """Whether a job has succeeded; None while that is open. Raises JobNotFoundError."""
+        job = self._table.get(job_id)
+        if job is None and job_id in known:
+            return known[job_id]
+        found = job or self.look_up(job_id)
+        if found is None and self.archives:
+            raise JobNotFoundError(job_id)
+        match found:
+            case Job():
+                known[job_id] = False if found.status is JobStatus.DEAD else None
+            case Ending():
+                known[job_id] = found.succeeded
+            case None:
+                # Nobody can tell any more.
+                known[job_id] = True
+        return known[job_id]

@@ -1,0 +1,146 @@
+"""The backlog: waiting jobs leave queue.json for segments, and come in again when it is their turn.
+
+A segment's content comes from the shelf. Where it is not there yet, SegmentNeededError is raised.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from bucketq.backlog import at_hand, at_hand_of_key, overflow
+from bucketq.errors import ConfigurationError
+from bucketq.job import Job, JobStatus
+from bucketq.jobline import line_bytes
+from bucketq.segment import Key, Segment
+from bucketq.state.view import View
+from bucketq.unique import Holder
+
+# Those that can wait elsewhere.
+_SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
+_SEGMENT_LINE_BYTES = 300
+# A segment that so many jobs have left one by one is given up: each costs in every commit.
+_HOLES_MAX = 500
+
+
+class WithBacklog(View):
+    """What can stand in segments, what had better, and what comes back."""
+
+    def spillable(self) -> int:
+        """How many jobs in queue.json itself could stand in segments."""
+        return sum(map(self._table.count, _SPILLABLE))
+
+    def overflow(self) -> list[list[Job]]:
+        """The jobs that had better stand in segments, for each line."""
+        limit_keys = self._dispatcher if self.limits.limit_keys else None
+        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines, limit_keys)
+
+    def upcoming_segments(self) -> list[Segment]:
+        """The segments that will soon be needed by those who dequeue here."""
+        soon: dict[str, Segment] = {}
+        for entrypoint in self._table.ready.asked:
+            for segment in self.backlog.upcoming(entrypoint, 2):
+                soon[segment.name] = segment
+                if segment.count > self.settings.hot_jobs_max:
+                    break
+        return list(soon.values())
+
+    def enqueue_segments(self, segments: Iterable[Segment]) -> None:
+        """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
+        segments = tuple(segments)
+        bases = self.turns.give_segments(segments)
+        moved = [segment.moved(self.sequence, base) for segment, base in zip(segments, bases, strict=True)]
+        names = [segment.name for segment in (*self.backlog, *moved)]
+        if len(set(names)) < len(names):
+            raise ConfigurationError("a segment is in the queue already")
+        if any(segment.keys for segment in moved):
+            raise ConfigurationError("jobs with unique keys are enqueued one by one, not in segments")
+        for segment in moved:
+            self._refuse_collected(segment.name)
+            self._make_room(_SEGMENT_LINE_BYTES)
+            self.sequence += segment.count
+            self.enqueued_total += segment.count
+        self.backlog = self.backlog.replaced((), moved)
+        self.changes += 1
+
+    def spill(self, segment: Segment, jobs: Iterable[Job]) -> bool:
+        """Let a segment stand for these waiting jobs, but for those that moved on meanwhile.
+
+        False if those were most of them: then nothing is changed.
+        """
+        self._refuse_collected(segment.name)
+        still_there, moved_on = list[Job](), list[int]()
+        for job in jobs:
+            found = self._table.get(job.id)
+            if found is job or found == job:
+                still_there.append(job)
+            else:
+                moved_on.append(job.sequence)
+        if len(moved_on) > segment.count // 2:
+            return False
+        for job in still_there:
+            self._remove(job)
+        left = replace(segment, count=len(still_there), holes=tuple(moved_on))
+        self.backlog = self.backlog.replaced((), [left])
+        return True
+
+    def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> bool:
+        """Let segments stand for others that held the same jobs.
+
+        False if a job has left one of those meanwhile: then nothing is changed.
+        """
+        for segment in new:
+            self._refuse_collected(segment.name)
+        held = {segment.name: segment for segment in self.backlog}
+        if any(held.get(segment.name) != segment for segment in old):
+            return False
+        self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
+        self.dropped += [name for segment in old for name in segment.objects]
+        self.changes += 1
+        return True
+
+    def absorb(self, segment: Segment) -> None:
+        """Bring in every job of a segment that is on the shelf."""
+        self._bring_in(segment, list(self.shelf.jobs(segment)), None)
+
+    def _take_out(self, found: Holder) -> None:
+        job, segment = found
+        if segment is None:
+            self._remove(job)
+            return
+        left = self.shelf.without(segment, job)
+        self.backlog = self.backlog.replaced([segment], [left] if left else [])
+        self.changes += 1
+        if left is None:
+            self.dropped += segment.objects
+        elif len(left.holes) > _HOLES_MAX:
+            self.absorb(left)
+
+    def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
+        # Half of what stays, so that it is not soon sent back.
+        jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._lines))
+        if segment.limit_key is not None:
+            jobs_max = min(jobs_max, at_hand_of_key(self.settings) // 2)
+        limits = [key for key in (until, self.backlog.follower(segment)) if key is not None]
+        taken, left = self.shelf.take(segment, jobs_max, bytes_max, min(limits, default=None))
+        self._bring_in(segment, taken, left)
+
+    def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
+        self.backlog = self.backlog.replaced([segment], [left] if left else [])
+        if left is None:
+            self.dropped += segment.objects
+        for job in jobs:
+            if self._table.get(job.id) is not None:
+                # Somebody enqueued an id twice while this one was out of sight: it is one job.
+                if segment.status is not JobStatus.DEAD:
+                    self.enqueued_total -= 1
+                continue
+            self._put(job)
+            self.size += line_bytes(job)
+
+    def collect(self, version: int) -> None:
+        """From now on let nobody begin to refer to an object from before this version."""
+        # Never beyond the next version, or new objects would be refused until that comes.
+        version = min(version, self.version + 1)
+        if version > self.collected_version:
+            self.collected_version = version
+            self.changes += 1

@@ -1,0 +1,174 @@
+"""Dispatch: whose turn it is, and what must come in, wake up or end before that can be told.
+
+Where nothing is limited or paused and no tenants share an entrypoint, the first one in line is
+next; else the Dispatcher says who is.
+"""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from bucketq.archived_job import FinishedStatus
+from bucketq.backlog import SegmentNeededError
+from bucketq.dispatch import Dispatcher
+from bucketq.expiry import MoreExpiredError, is_expired
+from bucketq.job import Job, JobStatus
+from bucketq.limits import Limits
+from bucketq.segment import due_key, key_of
+from bucketq.state.endings import WithEndings
+
+# Looking a member up in its class is slow.
+_QUEUED = JobStatus.QUEUED
+_LAST = 1 << 62
+# What a claim adds to a job's line, about.
+_CLAIM_BYTES = 140
+# How many segments are read together when one is needed.
+_SEGMENTS_AT_ONCE = 8
+# So many expired jobs are finished in one operation; the others follow.
+_EXPIRED_AT_ONCE = 1000
+
+
+class WithDispatch(WithEndings):
+    """How jobs are given out."""
+
+    def dequeue(
+        self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
+    ) -> Job | None:
+        """Claim the next waiting job: lowest priority first, then first in, first out."""
+        job = self._next(entrypoint, now)
+        if job is not None and job.expires_at is not None:
+            job = self._next_unexpired(job, entrypoint, now)
+        if job is None:
+            self.changes += self.buckets.set_back(now)
+            return None
+        if self._table.count(JobStatus.IN_PROGRESS):
+            # One claim is always granted: where nothing runs, nothing would ever make room again.
+            self._make_room(_CLAIM_BYTES)
+        claimed = replace(
+            job,
+            status=JobStatus.IN_PROGRESS,
+            attempts=job.attempts + 1,
+            token=token,
+            worker=worker,
+            # Clocks may differ, but no job is claimed before it was made, or given back.
+            claimed_at=max(now, job.history[-1].ended_at if job.history else job.created_at),
+            heartbeat_at=now,
+        )
+        self._put(claimed)
+        if self._is_limited:
+            self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
+        if job.turn:
+            self.turns.serve(job)
+        return claimed
+
+    def claimable(self, entrypoint: str | None, now: datetime) -> int:
+        """About how many jobs a dequeue would find; 0 if certainly none."""
+        ticks = self.schedules.wakes(entrypoint, now, self._room)
+        if self._is_governed:
+            found = self._dispatcher.claimable(entrypoint, now, self.backlog)
+            return found + (ticks or self._may_wake(entrypoint, now))
+        latest = (due_key(now)[0], _LAST, _LAST)
+        job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
+        firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
+        return self.waiting(entrypoint) + (ticks or any(first <= latest for first in firsts))
+
+    def next_refill(self, now: datetime) -> datetime | None:
+        """When a job that waits for a rate may begin; None if there is none."""
+        return self._dispatcher.next_refill(now) if self.limits else None
+
+    def wake(self, now: datetime, entrypoint: str | None = None) -> None:
+        """Let scheduled jobs whose time has come stand in line, of very many not all at once.
+
+        Segments are looked into for one entrypoint, or for all.
+        """
+        latest = (due_key(now)[0], _LAST, _LAST)
+        while True:
+            job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
+            if segment is not None and segment.first <= latest and (not job or segment.first < key_of(job)):
+                if self._table.ready.count() - self._dispatcher.parked >= self.settings.hot_jobs_max:
+                    return
+                self._bring_some_in(segment, latest)
+            elif job is not None and key_of(job) <= latest:
+                self._put(self._in_line(replace(job, status=_QUEUED)))
+            else:
+                return
+
+    def set_limits(self, limits: Limits) -> None:
+        """Go by other limits from now on; what runs goes on."""
+        if limits != self.limits:
+            self._go_by(limits)
+            self.buckets.keep_only(limits)
+            self.changes += 1
+
+    def _next(self, entrypoint: str | None, now: datetime) -> Job | None:
+        return self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
+
+    @property
+    def _is_governed(self) -> bool:
+        return self._is_limited or self.backlog.has_key_lines or bool(self.turns)
+
+    def _next_ready(self, entrypoint: str | None) -> Job | None:
+        while True:
+            job = self._table.ready.first(entrypoint)
+            segment = self.backlog.first(entrypoint)
+            if segment is None or (job is not None and key_of(job) < segment.first):
+                return job
+            try:
+                self._bring_some_in(segment)
+            except SegmentNeededError:
+                upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
+                raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
+
+    def _next_allowed(self, entrypoint: str | None, now: datetime) -> Job | None:
+        """The next one where limits, pauses or tenants have a say."""
+        while True:
+            head = self._dispatcher.next(entrypoint, now, self.backlog)
+            if head is None or isinstance(head, Job):
+                return head
+            # What is in it may have to wait here, and that must not be without end.
+            self._make_room(0)
+            try:
+                self._bring_some_in(head)
+            except SegmentNeededError:
+                upcoming = self.backlog.upcoming(head.entrypoint, _SEGMENTS_AT_ONCE)
+                others = [one for one in upcoming if one is not head and one not in self.shelf]
+                raise SegmentNeededError([head, *others]) from None
+
+    def _next_unexpired(self, job: Job | None, entrypoint: str | None, now: datetime) -> Job | None:
+        """From this job on, the next one whose time is not over; those before it are finished."""
+        for _ in range(_EXPIRED_AT_ONCE):
+            if job is None or not is_expired(job, now):
+                return job
+            self._expire(job, now)
+            try:
+                job = self._next(entrypoint, now)
+            except SegmentNeededError as error:
+                raise MoreExpiredError from error
+        raise MoreExpiredError
+
+    def _expire(self, job: Job, now: datetime) -> None:
+        if job.attempts:
+            # It was tried, and what would have been another try comes too late.
+            self._put(replace(job, status=JobStatus.DEAD))
+            self.dead_total += 1
+            self._finish(job, FinishedStatus.DEAD, now, job.error)
+            return
+        self._remove(job)
+        self._give_up(job, FinishedStatus.EXPIRED, now, job.error)
+
+    def _may_wake(self, entrypoint: str | None, now: datetime) -> bool:
+        """Whether a scheduled job is due that may begin."""
+        latest = (due_key(now)[0], _LAST, _LAST)
+        heads = [self._table.due.first(), *self.backlog.firsts_scheduled()]
+        return any(
+            (key_of(head) if isinstance(head, Job) else head.first) <= latest
+            and entrypoint in (None, head.entrypoint)
+            and self._dispatcher.room(head.entrypoint, now) > 0
+            for head in heads
+            if head is not None
+        )
+
+    def _go_by(self, limits: Limits) -> None:
+        self.limits, self._is_limited = limits, bool(limits)
+        self._table.ready.reset()
+        self._dispatcher = Dispatcher(self._table, self.buckets, limits)

@@ -1,0 +1,1 @@
+"""The parts of QueueContract, one noun a file."""

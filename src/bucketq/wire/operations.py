@@ -1,0 +1,266 @@
+"""Operations <-> messages."""
+
+from datetime import datetime
+
+import msgspec
+
+from bucketq.errors import ConfigurationError
+from bucketq.failure import TRACE_MAX
+from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
+from bucketq.mint import Mint
+from bucketq.new_job import check_if_exists
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Bury,
+    Count,
+    Dequeue,
+    Enqueue,
+    EnqueueBatch,
+    EnqueueSegments,
+    Find,
+    FindBatch,
+    Heartbeat,
+    LookUp,
+    Nack,
+    Operation,
+    Refresh,
+    Release,
+    RequeueSilent,
+    Transact,
+)
+from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_of
+from bucketq.wire.limits import limit_message, limit_of
+from bucketq.wire.moments import EPOCH, MICROSECOND, microseconds, moment
+from bucketq.wire.schedules import schedule_message, schedule_of
+from bucketq.wire.segments import segments_of
+
+
+def operation_message(operation: Operation) -> pb.Operation:
+    """An operation for the wire."""
+    match operation:
+        case Enqueue():
+            return pb.Operation(enqueue=_enqueue_message(operation))
+        case Dequeue():
+            dequeue = pb.DequeueRequest(
+                entrypoint=operation.entrypoint,
+                batch_size=operation.batch_size,
+                token=operation.token,
+                worker=operation.worker,
+            )
+            return pb.Operation(dequeue=dequeue)
+        case Ack():
+            ack = pb.AckRequest(claim=claim_message(operation.claim), result=operation.result)
+            return pb.Operation(ack=ack)
+        case AckMany():
+            return pb.Operation(ack_many=pb.AckManyRequest(claims=map(claim_message, operation.claims)))
+        case Nack():
+            nack = pb.NackRequest(
+                claim=claim_message(operation.claim),
+                error=operation.error,
+                retry_in_s=operation.retry_in_s,
+                trace=operation.trace,
+            )
+            return pb.Operation(nack=nack)
+        case Heartbeat():
+            beat = pb.HeartbeatRequest(
+                claim=claim_message(operation.claim), progress=operation.progress, note=operation.note
+            )
+            return pb.Operation(heartbeat=beat)
+        case Release():
+            claims, left = map(claim_message, operation.claims), operation.left_at is not None
+            return pb.Operation(release=pb.ReleaseRequest(claims=claims, left=left))
+        case Bury():
+            claim = claim_message(operation.claim)
+            bury = pb.BuryRequest(claim=claim, error=operation.error, trace=operation.trace)
+            return pb.Operation(bury=bury)
+        case Transact():
+            parts = map(operation_message, operation.operations)
+            return pb.Operation(transaction=pb.TransactionRequest(operations=parts))
+        case EnqueueSegments():
+            return pb.Operation(enqueue_segments=_enqueue_segments_message(operation))
+        case EnqueueBatch(part=Enqueue() as part):
+            then, jobs = new_job_message(operation.then), _enqueue_message(part)
+            return pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, jobs=jobs))
+        case EnqueueBatch(part=EnqueueSegments() as part):
+            then, segments = new_job_message(operation.then), _enqueue_segments_message(part)
+            return pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, segments=segments))
+        case FindBatch():
+            return pb.Operation(find_batch=pb.FindBatchRequest(batch_id=operation.batch_id))
+        case LookUp():
+            return pb.Operation(look_up=pb.LookUpRequest(job_id=operation.job_id))
+        case RequeueSilent():
+            timeout_us = (operation.now - operation.before) // MICROSECOND
+            return pb.Operation(requeue_stale=pb.RequeueStaleRequest(timeout_us=timeout_us))
+        case Find():
+            return pb.Operation(find=pb.FindRequest(job_id=operation.job_id))
+        case Cancel() | Redrive() | Discard() | SettleMany():
+            return _settlement_message(operation)
+        case Count():
+            return pb.Operation(stats=pb.StatsRequest())
+        case Refresh():
+            return pb.Operation(version=pb.VersionRequest())
+        case PutSchedule():
+            return pb.Operation(put_schedule=schedule_message(operation.schedule))
+        case RemoveSchedule():
+            return pb.Operation(remove_schedule=pb.RemoveScheduleRequest(name=operation.name))
+        case ListSchedules():
+            return pb.Operation(list_schedules=pb.ListSchedulesRequest())
+        case Pause():
+            return pb.Operation(pause=pb.PauseRequest(entrypoint=operation.entrypoint))
+        case Resume():
+            return pb.Operation(resume=pb.ResumeRequest(entrypoint=operation.entrypoint))
+        case SetLimit():
+            limit = limit_message(operation.limit)
+            set_limit = pb.SetLimitRequest(
+                entrypoint=operation.entrypoint, limit_key=operation.limit_key, limit=limit
+            )
+            return pb.Operation(set_limit=set_limit)
+        case ReadLimits():
+            return pb.Operation(limits=pb.LimitsRequest())
+    raise ConfigurationError(f"a client does not send {type(operation).__name__}")
+
+
+def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None) -> Operation:
+    """An operation from the wire, as of a time. Raises ConfigurationError.
+
+    With a mint, new jobs may come without an id: nobody will send the operation again.
+    """
+    match message.WhichOneof("operation"):
+        case "enqueue":
+            return _enqueue_of(message.enqueue, now, mint)
+        case "dequeue":
+            return _dequeue_of(message.dequeue, now)
+        case "ack":
+            return Ack(claim_of(message.ack.claim), now, message.ack.result)
+        case "ack_many":
+            return AckMany(tuple(map(claim_of, message.ack_many.claims)), now)
+        case "nack":
+            nack = message.nack
+            error = nack.error if nack.HasField("error") else None
+            return Nack(claim_of(nack.claim), error, now, nack.retry_in_s, _trace_of(nack))
+        case "heartbeat":
+            beat = message.heartbeat
+            progress = beat.progress if beat.HasField("progress") else None
+            return Heartbeat(
+                claim_of(beat.claim), now, progress, beat.note if beat.HasField("note") else None
+            )
+        case "release":
+            claims = tuple(map(claim_of, message.release.claims))
+            return Release(claims, now if message.release.left else None)
+        case "bury":
+            return Bury(claim_of(message.bury.claim), message.bury.error, now, _trace_of(message.bury))
+        case "transaction":
+            parts = message.transaction.operations
+            return Transact(tuple(operation_of(part, now, mint) for part in parts))
+        case "enqueue_segments":
+            return EnqueueSegments(segments_of(message.enqueue_segments.segments))
+        case "enqueue_batch":
+            batch = message.enqueue_batch
+            part: Enqueue | EnqueueSegments = _enqueue_of(batch.jobs, now, mint)
+            if batch.HasField("segments"):
+                part = EnqueueSegments(segments_of(batch.segments.segments))
+            return EnqueueBatch(new_job_of(batch.then, now, mint), part, now)
+        case "find_batch":
+            return FindBatch(message.find_batch.batch_id)
+        case "look_up":
+            return LookUp(message.look_up.job_id)
+        case "requeue_stale":
+            before_us = microseconds(now) - message.requeue_stale.timeout_us
+            return RequeueSilent(moment(before_us) or EPOCH, now)
+        case "find":
+            return Find(message.find.job_id)
+        case "cancel" | "redrive" | "discard" | "settle_many":
+            return _settlement_of(message, now)
+        case "stats":
+            return Count()
+        case "version":
+            return Refresh()
+        case "put_schedule":
+            return PutSchedule(schedule_of(message.put_schedule, now, mint), now)
+        case "remove_schedule":
+            return RemoveSchedule(message.remove_schedule.name)
+        case "list_schedules":
+            return ListSchedules()
+        case "pause":
+            return Pause(_entrypoint_of(message.pause))
+        case "resume":
+            return Resume(_entrypoint_of(message.resume))
+        case "set_limit":
+            limited = message.set_limit
+            limit_key = limited.limit_key if limited.HasField("limit_key") else None
+            return SetLimit(_entrypoint_of(limited), limit_key, limit_of(limited.limit))
+        case "limits":
+            return ReadLimits()
+    raise ConfigurationError("an operation that this broker does not know; is it older than the client?")
+
+
+def _settlement_message(operation: Cancel | Redrive | Discard | SettleMany) -> pb.Operation:
+    match operation:
+        case Cancel():
+            return pb.Operation(cancel=pb.CancelRequest(job_id=operation.job_id, where=operation.where))
+        case Redrive():
+            redrive = pb.RedriveRequest(
+                job_id=operation.job_id, new_id=operation.new_id, where=operation.where
+            )
+            return pb.Operation(redrive=redrive)
+        case Discard():
+            return pb.Operation(discard=pb.DiscardRequest(job_id=operation.job_id, where=operation.where))
+    parts = map(_settlement_message, operation.parts)
+    return pb.Operation(settle_many=pb.SettleManyRequest(operations=parts))
+
+
+def _settlement_of(message: pb.Operation, now: datetime) -> Cancel | Redrive | Discard | SettleMany:
+    match message.WhichOneof("operation"):
+        case "cancel":
+            return Cancel(message.cancel.job_id, now, message.cancel.where)
+        case "redrive":
+            redrive = message.redrive
+            return Redrive(redrive.job_id, redrive.new_id, now, redrive.where)
+        case "discard":
+            return Discard(message.discard.job_id, message.discard.where)
+    parts = [operation_of(part, now) for part in message.settle_many.operations]
+    dead = tuple(part for part in parts if isinstance(part, Redrive | Discard))
+    if len(dead) < len(parts):
+        raise ConfigurationError("many jobs at once are redriven or discarded")
+    return SettleMany(dead)
+
+
+def _enqueue_message(operation: Enqueue) -> pb.EnqueueRequest:
+    return pb.EnqueueRequest(
+        jobs=map(new_job_message, operation.jobs),
+        if_exists=operation.if_exists,
+        finished=dict(operation.finished) or None,
+    )
+
+
+def _enqueue_of(message: pb.EnqueueRequest, now: datetime, mint: Mint | None) -> Enqueue:
+    jobs = tuple(new_job_of(job, now, mint) for job in message.jobs)
+    return Enqueue(jobs, check_if_exists(message.if_exists or "return"), tuple(message.finished.items()))
+
+
+def _enqueue_segments_message(operation: EnqueueSegments) -> pb.EnqueueSegmentsRequest:
+    return pb.EnqueueSegmentsRequest(segments=map(msgspec.json.encode, operation.segments))
+
+
+def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
+    if not message.token:
+        raise ConfigurationError("in a batch a dequeue comes with the claim's token")
+    return Dequeue(
+        message.entrypoint if message.HasField("entrypoint") else None,
+        message.batch_size or 1,
+        message.token,
+        now,
+        message.worker or None,
+    )
+
+
+def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:
+    return message.trace[:TRACE_MAX] if message.HasField("trace") else None
+
+
+def _entrypoint_of(message: pb.PauseRequest | pb.ResumeRequest | pb.SetLimitRequest) -> str | None:
+    return message.entrypoint if message.HasField("entrypoint") else None
