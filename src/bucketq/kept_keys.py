@@ -39,13 +39,15 @@ class KeptKeys:
         """Let nobody have a key until a time."""
         self._put(key, KeptKey(job_id, until))
 
-    def prune(self, now: datetime) -> None:
-        """Forget the keys whose time is over."""
+    def prune(self, now: datetime) -> int:
+        """Forget the keys whose time is over; tell how many those were."""
+        before = len(self.kept)
         while self._ends and self._ends[0][0] <= now:
             until, key = heapq.heappop(self._ends)
             entry = self.kept.get(key)
             if entry is not None and entry.until == until:
                 self._put(key, None)
+        return before - len(self.kept)
 
     def _put(self, key: str, entry: KeptKey | None) -> None:
         self._journal.note(self._set, key, self.kept.get(key))

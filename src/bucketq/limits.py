@@ -145,8 +145,9 @@ class Buckets:
 
     def __init__(self, journal: Journal, stored: StoredBuckets | None = None) -> None:
         self._journal = journal
-        self.entrypoints = stored.entrypoints if stored else {}
-        self.limit_keys = stored.limit_keys if stored else {}
+        # Copies: they are changed in place.
+        self.entrypoints = dict(stored.entrypoints) if stored else {}
+        self.limit_keys = dict(stored.limit_keys) if stored else {}
 
     def __bool__(self) -> bool:
         return bool(self.entrypoints or self.limit_keys)

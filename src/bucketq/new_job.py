@@ -1,6 +1,5 @@
 """New jobs: what a caller may ask of one, and whether that makes sense."""
 
-import math
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
@@ -170,8 +169,9 @@ def _check_options(job: Job) -> None:
             raise ConfigurationError(f"{name} is a text of 1 to {NAME_MAX} characters, not {value!r}")
     if job.after and (len(job.after) > _AFTER_MAX or not all(is_text(one) and one for one in job.after)):
         raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids")
-    if not (math.isfinite(job.timeout_s) and math.isfinite(job.key_for_s)):
-        raise ConfigurationError("timeout and key_for are numbers of seconds")
+    for name, seconds in (("timeout", job.timeout_s), ("key_for", job.key_for_s)):
+        if seconds:
+            seconds_of(seconds, name)
     if job.key_for_s and job.key is None:
         raise ConfigurationError("key_for says for how long a key is kept; give the key too")
 

@@ -59,7 +59,8 @@ class ReadyLine:
             heap = self._heaps[entrypoint] = self._build(entrypoint)
         while heap:
             job = self._jobs.get(heap[0][1])
-            if job is not None and job.status is _QUEUED:
+            # It may have been taken back, and come again with another place.
+            if job is not None and job.status is _QUEUED and key_of(job) == heap[0][0]:
                 return job
             heapq.heappop(heap)
         return None

@@ -32,6 +32,8 @@ PAYLOAD_BYTES_MAX = 64 * 1024
 EVERY_MIN_S = 1.0
 # A tick that is found later than this was missed.
 _GRACE = timedelta(seconds=60)
+# A clock further ahead than this is not believed: making the schedule again sets it right.
+_AHEAD_MAX = timedelta(days=1)
 # So many missed ticks are made up for at once; the others follow.
 _AT_ONCE = 1000
 # No change of a time zone's clocks is larger.
@@ -179,6 +181,9 @@ class Schedules:
         if known is None and len(self) >= SCHEDULES_MAX:
             raise ConfigurationError(f"a queue has up to {SCHEDULES_MAX} schedules; unschedule some first")
         last_at = known.last_at if known else None
+        if last_at is not None and last_at - now > _AHEAD_MAX:
+            # A clock that was far ahead has fired it, and nothing would come until then.
+            known, last_at = None, None
         if known is not None and known.has_times_of(schedule):
             next_at = known.next_at
         else:

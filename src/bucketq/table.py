@@ -70,7 +70,8 @@ class JobTable:
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
-        self._set(job.id, job, None)
+        # As it stands here: who removes it may hold a changed one, and it may have to come back.
+        self._set(job.id, self._jobs.get(job.id), None)
 
     def begin(self) -> None:
         """From here on everything can be undone."""

@@ -6,6 +6,7 @@ from bucketq.archived_job import FinishedStatus
 from bucketq.dependents import placed
 from bucketq.ending import Ending
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
+from bucketq.expiry import is_expired
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.loads import LoadMark
@@ -14,6 +15,10 @@ from bucketq.state.endings import WithEndings
 from bucketq.unique import holder_of
 
 _ID_BYTES = 40
+# What a kept key takes, about.
+_KEPT_KEY_BYTES = 80
+# Looking a member up in its class is slow.
+_IN_PROGRESS = JobStatus.IN_PROGRESS
 
 
 class WithArrivals(WithEndings):
@@ -63,6 +68,8 @@ class WithArrivals(WithEndings):
 
     def _make_way(self, job: Job, key: str, if_exists: IfExists) -> Job | None:
         """Let a job have a unique key; or tell which other one it is that has it."""
+        if self.kept_keys:
+            self.size -= _KEPT_KEY_BYTES * self.kept_keys.prune(job.created_at)
         if (kept := self.kept_keys.get(key, job.created_at)) is not None:
             raise KeyTakenError(
                 kept.job_id,
@@ -70,10 +77,15 @@ class WithArrivals(WithEndings):
                 f" {kept.until:%Y-%m-%dT%H:%M:%SZ} (key_for)",
             )
         found = holder_of(key, self._table, self.backlog, self.shelf)
+        if found is not None and found.job.status is not _IN_PROGRESS:
+            # One that nobody has come for in time will not be done any more.
+            if is_expired(found.job, job.created_at):
+                self._expire(found, job.created_at)
+                found = None
         if found is None or if_exists == "return":
             return found and found.job
         status = found.job.status
-        if if_exists == "raise" or status is JobStatus.IN_PROGRESS:
+        if if_exists == "raise" or status is _IN_PROGRESS:
             hint = "" if if_exists == "raise" else "; it cannot be replaced while it runs"
             raise KeyTakenError(
                 found.job.id, f"the key {key!r} is that of job {found.job.id}, which is {status.value}{hint}"
@@ -92,7 +104,8 @@ class WithArrivals(WithEndings):
             raise JobNotFoundError(job_id)
         match found:
             case Job():
-                known[job_id] = False if found.status is JobStatus.DEAD else None
+                # Not noted: how it stands may change before the next one asks.
+                return False if found.status is JobStatus.DEAD else None
             case Ending():
                 known[job_id] = found.succeeded
             case None:

@@ -17,6 +17,7 @@ from bucketq.unique import Holder
 
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
+_NEW = (JobStatus.QUEUED, JobStatus.SCHEDULED)
 _SEGMENT_LINE_BYTES = 300
 # A segment that so many jobs have left one by one is given up: each costs in every commit.
 _HOLES_MAX = 500
@@ -52,6 +53,8 @@ class WithBacklog(View):
         names = [segment.name for segment in (*self.backlog, *moved)]
         if len(set(names)) < len(names):
             raise ConfigurationError("a segment is in the queue already")
+        if any(segment.status not in _NEW for segment in moved):
+            raise ConfigurationError(f"new jobs are {' or '.join(_NEW)}")
         if any(segment.keys for segment in moved):
             raise ConfigurationError("jobs with unique keys are enqueued one by one, not in segments")
         for segment in moved:

@@ -8,17 +8,17 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from bucketq.archived_job import FinishedStatus
 from bucketq.backlog import SegmentNeededError
 from bucketq.dispatch import Dispatcher
 from bucketq.expiry import MoreExpiredError, is_expired
 from bucketq.job import Job, JobStatus
 from bucketq.limits import Limits
-from bucketq.segment import due_key, key_of
+from bucketq.segment import Key, Segment, due_key, key_of
 from bucketq.state.endings import WithEndings
+from bucketq.unique import Holder
 
 # Looking a member up in its class is slow.
-_QUEUED = JobStatus.QUEUED
+_QUEUED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.IN_PROGRESS
 _LAST = 1 << 62
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
@@ -41,12 +41,12 @@ class WithDispatch(WithEndings):
         if job is None:
             self.changes += self.buckets.set_back(now)
             return None
-        if self._table.count(JobStatus.IN_PROGRESS):
+        if self._table.count(_IN_PROGRESS):
             # One claim is always granted: where nothing runs, nothing would ever make room again.
             self._make_room(_CLAIM_BYTES)
         claimed = replace(
             job,
-            status=JobStatus.IN_PROGRESS,
+            status=_IN_PROGRESS,
             attempts=job.attempts + 1,
             token=token,
             worker=worker,
@@ -81,17 +81,32 @@ class WithDispatch(WithEndings):
 
         Segments are looked into for one entrypoint, or for all.
         """
+        if self._table.due.first() is None and self.backlog.first_scheduled(entrypoint) is None:
+            return
         latest = (due_key(now)[0], _LAST, _LAST)
-        while True:
-            job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
-            if segment is not None and segment.first <= latest and (not job or segment.first < key_of(job)):
-                if self._table.ready.count() - self._dispatcher.parked >= self.settings.hot_jobs_max:
-                    return
+        self._wake_in_file(latest)
+        for due in self._due_segments(entrypoint, latest):
+            segment: Segment | None = due
+            while segment is not None and segment.first <= latest and self._takes_more(due.entrypoint):
                 self._bring_some_in(segment, latest)
-            elif job is not None and key_of(job) <= latest:
-                self._put(self._in_line(replace(job, status=_QUEUED)))
-            else:
-                return
+                self._wake_in_file(latest)
+                segment = self.backlog.first_scheduled(due.entrypoint)
+
+    def _wake_in_file(self, latest: Key) -> None:
+        while (job := self._table.due.first()) is not None and key_of(job) <= latest:
+            self._put(self._in_line(replace(job, status=_QUEUED)))
+
+    def _due_segments(self, entrypoint: str | None, latest: Key) -> list[Segment]:
+        """The first segments with scheduled jobs that are due, of one entrypoint or of all."""
+        first = self.backlog.first_scheduled(entrypoint)
+        if first is None or first.first > latest:
+            return []
+        heads = [first] if entrypoint is not None else self.backlog.firsts_scheduled()
+        return [segment for segment in heads if segment.first <= latest]
+
+    def _takes_more(self, entrypoint: str) -> bool:
+        """Whether not too many jobs of an entrypoint stand in line here already."""
+        return self._table.ready.count(entrypoint) - self._dispatcher.parked < self.settings.hot_jobs_max
 
     def set_limits(self, limits: Limits) -> None:
         """Go by other limits from now on; what runs goes on."""
@@ -139,33 +154,21 @@ class WithDispatch(WithEndings):
         for _ in range(_EXPIRED_AT_ONCE):
             if job is None or not is_expired(job, now):
                 return job
-            self._expire(job, now)
+            self._expire(Holder(job), now)
             try:
                 job = self._next(entrypoint, now)
             except SegmentNeededError as error:
                 raise MoreExpiredError from error
         raise MoreExpiredError
 
-    def _expire(self, job: Job, now: datetime) -> None:
-        if job.attempts:
-            # It was tried, and what would have been another try comes too late.
-            self._put(replace(job, status=JobStatus.DEAD))
-            self.dead_total += 1
-            self._finish(job, FinishedStatus.DEAD, now, job.error)
-            return
-        self._remove(job)
-        self._give_up(job, FinishedStatus.EXPIRED, now, job.error)
-
     def _may_wake(self, entrypoint: str | None, now: datetime) -> bool:
         """Whether a scheduled job is due that may begin."""
         latest = (due_key(now)[0], _LAST, _LAST)
-        heads = [self._table.due.first(), *self.backlog.firsts_scheduled()]
-        return any(
-            (key_of(head) if isinstance(head, Job) else head.first) <= latest
-            and entrypoint in (None, head.entrypoint)
-            and self._dispatcher.room(head.entrypoint, now) > 0
-            for head in heads
-            if head is not None
+        job = self._table.due.first()
+        # One in the file is brought into line by whoever comes, and is due no more.
+        return (job is not None and key_of(job) <= latest) or any(
+            self._takes_more(segment.entrypoint) and self._dispatcher.room(segment.entrypoint, now) > 0
+            for segment in self._due_segments(entrypoint, latest)
         )
 
     def _go_by(self, limits: Limits) -> None:

@@ -9,10 +9,13 @@ All of it in the same commit. Whoever is cancelled so is an ending again, told a
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from bucketq.archived_job import FinishedStatus, encode_archived
 from bucketq.dependents import is_cancelled_by, reason_for, without
 from bucketq.job import Job, JobStatus
 from bucketq.state.backlog import WithBacklog
+from bucketq.unique import Holder
 
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
@@ -44,6 +47,18 @@ class WithEndings(WithBacklog):
         self._finish(job, status, now, reason)
         if job.payload_object is not None and not self._keeps_payloads:
             self.dropped.append(job.payload_object)
+
+    def _expire(self, found: Holder, now: datetime) -> None:
+        """A job that waits ends because its time is over."""
+        job = found.job
+        self._take_out(found)
+        if job.attempts:
+            # It was tried, and what would have been another try comes too late.
+            self._put(replace(job, status=JobStatus.DEAD))
+            self.dead_total += 1
+            self._finish(job, FinishedStatus.DEAD, now, job.error)
+        else:
+            self._give_up(job, FinishedStatus.EXPIRED, now, job.error)
 
     def _cancel(self, job: Job, reason: str, now: datetime) -> None:
         """End a job that nobody holds: it is not to be done."""
