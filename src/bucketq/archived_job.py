@@ -65,6 +65,13 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     payload_object: str | None
     payload_size: int
     result: Any
+    # What was asked of it, as of `Job`.
+    run_at: datetime | None = None
+    key: str | None = None
+    tenant: str | None = None
+    limit_key: str | None = None
+    job_batch: str | None = None
+    redrive_of: str | None = None
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (as Job.json)
         """Decode a JSON payload, into `type` if one is given. Raises PayloadError."""
@@ -89,6 +96,13 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     payload: bytes = b""
     payload_object: str | None = None
     payload_size: Count = 0
+    run_at: Moment | None = None
+    key: str | None = None
+    tenant: str | None = None
+    limit_key: str | None = None
+    # `batch` is that of the archive.
+    job_batch: str | None = None
+    redrive_of: str | None = None
 
 
 class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"}):
@@ -143,6 +157,16 @@ def encode_archived(
             payload=b"" if is_json else job.payload,
             payload_object=payload_object,
             payload_size=job.payload_size,
+        )
+    if job.key or job.limit_key or job.tenant or job.run_at or job.batch or job.redrive_of:
+        archived = replace(
+            archived,
+            run_at=job.run_at,
+            key=job.key,
+            tenant=job.tenant,
+            limit_key=job.limit_key,
+            job_batch=job.batch,
+            redrive_of=job.redrive_of,
         )
     json_payload = b',"json":' + job.payload if is_json else b""
     result = result and b',"result":' + result
@@ -237,6 +261,12 @@ def decode_archived(line: bytes) -> ArchivedJob:
         payload_object=read.payload_object,
         payload_size=read.payload_size,
         result=read.result,
+        run_at=read.run_at,
+        key=read.key,
+        tenant=read.tenant,
+        limit_key=read.limit_key,
+        job_batch=read.job_batch,
+        redrive_of=read.redrive_of,
     )
 
 

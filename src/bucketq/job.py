@@ -177,6 +177,8 @@ def payload_json(job: HasPayload, type: Any) -> Any:  # noqa: A002 (as above)
         raise PayloadError(
             f"the payload of job {job.id} is in an object of its own; get it with fetch_payload"
         )
+    if not job.payload:
+        raise PayloadError(f"job {job.id} has no payload")
     try:
         return msgspec.json.decode(job.payload, type=type)
     except msgspec.MsgspecError as error:

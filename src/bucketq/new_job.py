@@ -112,6 +112,8 @@ def _seconds(value: Any, name: str, now: datetime) -> float:
 
 
 def _ids(value: Any, name: str, now: datetime) -> tuple[str, ...]:
+    if isinstance(value, str | Job) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"after takes a list of jobs or ids, such as after=[job], not {value!r}")
     return tuple(dict.fromkeys(one.id if isinstance(one, Job) else one for one in value))
 
 

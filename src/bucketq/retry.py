@@ -98,6 +98,8 @@ def exponential(
 
 def decide(policy: RetryPolicy, failure: Failure) -> Decision:
     """What a policy says. Raises ConfigurationError if that is no decision."""
+    if not callable(policy):
+        raise ConfigurationError(f"a retry policy is a function, such as exponential(), not {policy!r}")
     decision = policy(failure)
     if not isinstance(decision, Retry | GiveUp):
         raise ConfigurationError(f"a retry policy returns Retry(seconds) or GiveUp(), not {decision!r}")

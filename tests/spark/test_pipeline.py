@@ -413,6 +413,31 @@ def test_many_small_ingestions_make_the_same_lake_as_a_large_one(pipeline, queue
     assert pipeline.tables() == pipeline.tables("large")
 
 
+def test_cancelled_and_delayed_jobs_are_judged_for_what_they_are(pipeline, queue):
+    async def begin(q):
+        await q.enqueue("mail", 1, delay=600)
+        await q.cancel(await q.enqueue("mail", 2))
+        await q.enqueue("mail", 3, expires_in=60)
+
+    async def finish(q):
+        [job] = await q.dequeue("mail", batch_size=5)
+        await q.release(job)
+        [job] = await q.dequeue("mail")
+        await q.ack(job)
+
+    queue.ask(begin, NOON)
+    queue.ask(finish, NOON + timedelta(seconds=630), archive_jobs_max=1)
+    queue.ask(lambda q: q.stats())
+    outcome = pipeline.run()
+    assert outcome.is_sound, outcome.checks
+    rows = {row.status: row for row in pipeline.lake().read("silver").collect()}
+    assert rows.keys() == {"completed", "cancelled", "expired"}
+    assert rows["completed"].wait_s == 30.0, "ten minutes were wanted"
+    [slo] = pipeline.lake().read("gold", "slo").collect()
+    assert (slo.jobs, slo.attained) == (1, 1.0)
+    assert not pipeline.lake().days("gold", "errors"), "a worker that left has not failed"
+
+
 def test_targets_are_read_and_new_ones_count(pipeline, queue, tmp_path):
     file = tmp_path / "slo.toml"
     file.write_text("[default]\nwait_s = 60\n[entrypoint.mail]\nsuccess = 0.5\n")

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Job, QueueState, Settings
+from bucketq.archived_job import decode_archived
 from bucketq.codec import decode, encode
 from bucketq.job import Claim, JobStatus
 from bucketq.limits import Limit
@@ -132,3 +133,21 @@ def test_whoever_waits_is_woken_for_the_second_job_that_is_due_too(is_governed):
         state.enqueue(new(entrypoint, entrypoint, status=JobStatus.SCHEDULED, run_at=run_at))
     assert state.claimable("b", NOW) == 0
     assert state.claimable("b", NOW + 2 * MINUTE) > 0
+
+
+def test_the_archive_tells_what_was_asked_of_a_job():
+    state = QueueState()
+    state.archives = True
+    asked = {
+        "key": "k",
+        "tenant": "acme",
+        "limit_key": "gpu",
+        "run_at": NOW,
+        "batch": "b",
+        "redrive_of": "old",
+    }
+    state.enqueue(new("a", **asked))
+    state.ack(Claim.of(state.dequeue(None, "t", NOW)), NOW)
+    archived = decode_archived(state.ledger.finished[0].line)
+    told = {name: getattr(archived, name) for name in ("key", "tenant", "limit_key", "run_at", "redrive_of")}
+    assert told | {"batch": archived.job_batch} == asked

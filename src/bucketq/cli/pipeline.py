@@ -83,11 +83,14 @@ def _add_lake(parser: argparse.ArgumentParser) -> None:
 
 def _run(given: argparse.Namespace) -> int:
     targets = _targets(given)
+    _check_queue(given.url)
     with _spark(given) as (spark, steps):
         from bucketq.pipeline.run import run
 
         outcome = run(spark, {"url": given.url}, given.out, targets, steps.begin)
     print(f"days made anew: {', '.join(outcome.days) or 'none'}")
+    if outcome.on_the_way:
+        print(f"{outcome.on_the_way} finished jobs are not in the archive yet; they come with a later run")
     _tell(outcome.checks)
     return 0 if outcome.is_sound else 1
 
@@ -109,6 +112,7 @@ def _report(given: argparse.Namespace) -> int:
         raise ConfigurationError("--watch runs the pipeline again and again, and needs --url")
     if given.watch is not None:
         _watch(given)
+    _check_lake(given.out)
     with _spark(given) as (spark, steps):
         _write(given, spark, steps)
     print(f"{given.html} is written")
@@ -146,6 +150,7 @@ def _write(given: argparse.Namespace, spark: "SparkSession", steps: Steps) -> No
 
 
 def _accept(given: argparse.Namespace) -> int:
+    _check_lake(given.out)
     with _spark(given) as (spark, steps):
         from bucketq.pipeline.lake import Lake
         from bucketq.pipeline.quality import accept
@@ -157,6 +162,7 @@ def _accept(given: argparse.Namespace) -> int:
 
 
 def _replay(given: argparse.Namespace) -> int:
+    _check_lake(given.out)
     with _spark(given) as (spark, steps):
         from bucketq.pipeline.lake import Lake
         from bucketq.pipeline.replay import chosen, replay
@@ -169,6 +175,20 @@ def _replay(given: argparse.Namespace) -> int:
             told = f"{replay(lake, given.where, {'url': given.url}, given.again)} jobs were enqueued"
     print(told)
     return 0
+
+
+def _check_queue(url: str) -> None:
+    """Raise an error for a queue that is not there, before Spark is started for it."""
+    from bucketq.spark.options import Options
+    from bucketq.spark.tables import check_there, read_queue
+
+    options = Options({"url": url})
+    check_there(read_queue(options), options)
+
+
+def _check_lake(out: str) -> None:
+    if "://" not in out and not Path(out).is_dir():
+        raise ConfigurationError(f"there is no lake {out}: run the pipeline first")
 
 
 def _targets(given: argparse.Namespace) -> "Targets | None":

@@ -179,7 +179,9 @@ def _literals(values: dict[str, int]) -> list[Column]:
 def _errors(jobs: DataFrame) -> DataFrame:
     """Failed attempts by the class of their error: what stands before its first colon."""
     attempts = jobs.select("day", "id", "entrypoint", F.explode("attempts").alias("a"))
-    failed = attempts.select("day", "id", "entrypoint", "a.*").where("outcome != 'completed'")
+    failed = attempts.select("day", "id", "entrypoint", "a.*").where(
+        "outcome IN ('failed', 'timed_out', 'stale')"
+    )
     of_class = F.regexp_extract(F.coalesce("error", F.lit("")), r"^([A-Za-z_][\w.]*)\s*(?::|$)", 1)
     failed = failed.withColumn("class", F.when(of_class == "", "other").otherwise(of_class))
     return failed.groupBy("day", "entrypoint", "class").agg(
@@ -207,6 +209,8 @@ def _write_slo(lake: Lake, targets: Targets, days: list[str]) -> None:
     jobs = read_silver(lake).where(F.col("day").isin(days)).join(F.broadcast(own), "entrypoint", "left")
     jobs = jobs.withColumn("wait_target_s", F.coalesce("wait", F.lit(default.wait_s)))
     jobs = jobs.withColumn("run_target_s", F.coalesce("run", F.lit(default.run_s)))
+    # Nobody owes what was cancelled, or not wanted any more in time.
+    jobs = jobs.where("status IN ('completed', 'dead')")
     within = "status = 'completed' AND wait_s <= wait_target_s AND run_s <= run_target_s"
     counted = jobs.groupBy("day", "entrypoint").agg(
         F.count("*").alias("jobs"),

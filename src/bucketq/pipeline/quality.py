@@ -36,6 +36,8 @@ class Counters(NamedTuple):
 
     version: int
     archived: Mapping[str, int] | None
+    # Finished jobs that are not in the archive yet.
+    on_the_way: int = 0
 
 
 class Wrong(msgspec.Struct, frozen=True):

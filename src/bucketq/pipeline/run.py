@@ -29,6 +29,8 @@ class Outcome:
     days: list[str] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     took_s: dict[str, float] = field(default_factory=dict)
+    # Finished jobs that are not in the archive yet, and come with a later run.
+    on_the_way: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -64,7 +66,7 @@ def _run(lake: Lake, source: Mapping[str, str], given: Targets | None, on_step: 
     counters = _counters(Options(source))
     _claim(lake, source["url"])
     targets = _targets(lake, given)
-    outcome = Outcome()
+    outcome = Outcome(on_the_way=counters.on_the_way)
 
     def step(name: str, work: Callable[[], None]) -> None:
         if on_step:
@@ -105,4 +107,5 @@ def _counters(options: Options) -> Counters:
     ledger = state.ledger
     # While a batch is on its way, younger ones may be counted already.
     counted = None if ledger.sealed else dict(ledger.archived)
-    return Counters(arrived(ledger.sealed, state.version), counted)
+    on_the_way = len(list(ledger.lines()))
+    return Counters(arrived(ledger.sealed, state.version), counted, on_the_way)

@@ -94,10 +94,10 @@ class Consuming(Channel):
         claim, text, trace = Claim.of(job), error_text(error), trace_text(error)
         operation: Nack | Bury = Nack(claim, text, self._clock.now(), seconds_of(retry_in, "retry_in"), trace)
         if retry is not None:
-            if retry_in or not isinstance(job, Job):
-                raise ConfigurationError(
-                    "a retry policy decides on a Job that dequeue gave, without retry_in"
-                )
+            if retry_in:
+                raise ConfigurationError("give retry_in, or retry with a policy that decides, not both")
+            if not isinstance(job, Job):
+                raise ConfigurationError("a retry policy needs the Job that dequeue gave, not an id")
             exception = error if isinstance(error, BaseException) else None
             failure = Failure(job, job.failures, text or "", exception, self._mint.jitter())
             decision = decide(retry, failure)

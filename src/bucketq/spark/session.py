@@ -1,5 +1,6 @@
 """local_session: Spark on this machine, quiet and small, and the Java that it needs."""
 
+import logging
 import os
 import re
 import shutil
@@ -54,6 +55,7 @@ def local_session(
     Raises ConfigurationError if Spark, or a Java that it can use, is missing.
     """
     try:
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise ConfigurationError("Spark is an extra: pip install 'bucketq[spark]'") from error
@@ -70,6 +72,10 @@ def local_session(
         session = builder.getOrCreate()
     from bucketq.spark.source import BucketQSource
 
+    if is_quiet:
+        # They print errors that are raised as well, with the whole of Java's stack.
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     # Mostly Spark finds it by itself; but it does without, and says nothing, if a Python is slow to start.
     session.dataSource.register(BucketQSource)
     return session

@@ -1,5 +1,7 @@
 """Arrivals: new jobs, with their unique keys, those they wait for, and their batch."""
 
+from datetime import datetime
+
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus
@@ -12,7 +14,7 @@ from bucketq.jobline import line_bytes
 from bucketq.loads import LoadMark
 from bucketq.new_job import IfExists
 from bucketq.state.endings import WithEndings
-from bucketq.unique import holder_of
+from bucketq.unique import Holder, holder_of
 
 _ID_BYTES = 40
 # What a kept key takes, about.
@@ -76,12 +78,7 @@ class WithArrivals(WithEndings):
                 f"the key {key!r} was that of job {kept.job_id}, which is finished; it is kept until"
                 f" {kept.until:%Y-%m-%dT%H:%M:%SZ} (key_for)",
             )
-        found = holder_of(key, self._table, self.backlog, self.shelf)
-        if found is not None and found.job.status is not _IN_PROGRESS:
-            # One that nobody has come for in time will not be done any more.
-            if is_expired(found.job, job.created_at):
-                self._expire(found, job.created_at)
-                found = None
+        found = self._holder(key, job.created_at)
         if found is None or if_exists == "return":
             return found and found.job
         status = found.job.status
@@ -92,6 +89,14 @@ class WithArrivals(WithEndings):
             )
         self._take_out(found)
         self._give_up(found.job, FinishedStatus.CANCELLED, job.created_at, f"replaced by {job.id}")
+        return None
+
+    def _holder(self, key: str, now: datetime) -> Holder | None:
+        """The job that has a key; but one that nobody has come for in time ends now."""
+        found = holder_of(key, self._table, self.backlog, self.shelf)
+        if found is None or found.job.status is _IN_PROGRESS or not is_expired(found.job, now):
+            return found
+        self._expire(found, now)
         return None
 
     def _fate(self, job_id: str, known: dict[str, bool | None]) -> bool | None:
