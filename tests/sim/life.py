@@ -181,6 +181,8 @@ def what_was_cancelled_never_begins(record):
         if call.kind == "cancel" and call.is_ok and not call.result:
             cancelled[call.about[0]] = call
     for _, after, job_id, old, new in steps(record):
+        if _begins(old, new) and old is not None and old.is_cancelled:
+            raise ViolationError(f"{job_id} was tried again though it was cancelled", job_id)
         if _begins(old, new) and job_id in cancelled and after.at_s > cancelled[job_id].ended_s:
             raise ViolationError(f"{job_id} was claimed after it was cancelled", job_id, cancelled[job_id])
 

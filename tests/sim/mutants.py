@@ -17,6 +17,7 @@ from bucketq import (
     ledger,
     operation,
     ready,
+    schedule,
     segment,
     sessions,
     side_objects,
@@ -24,8 +25,12 @@ from bucketq import (
     table,
     upkeep,
 )
+from bucketq import dispatch as limit_dispatch
 from bucketq.remote import lane
-from bucketq.state import backlog, claims, contents, dispatch
+from bucketq.state import backlog, claims, contents, dispatch, endings
+
+# From here on, every other run is about the life of jobs.
+LIFE = 1000
 
 
 @dataclass(frozen=True)
@@ -279,5 +284,53 @@ MUTANTS = [
         "_batch",
         "number, seen_version = max(1, self._number), self._seen_version",
         "self._number += 1; number, seen_version = self._number, self._seen_version",
+    ),
+    Mutant(
+        "fire a tick and leave the schedule where it is",
+        schedule.Schedules,
+        "fired",
+        "replace(schedule, next_at=next_at, last_at=last_at)",
+        "replace(schedule, last_at=last_at)",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "let a key be taken while its job runs",
+        table.JobTable,
+        "_set",
+        "if job.key is not None and job.status is not _DEAD:",
+        "if job.key is not None and job.status is _QUEUED:",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "count the running jobs of a limit key one too few",
+        limit_dispatch.Dispatcher,
+        "_room_of_key",
+        "self._table.running_keys[limit_key], now",
+        "self._table.running_keys[limit_key] - 1, now",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "try a cancelled job again",
+        claims.WithClaims,
+        "_end_attempt",
+        "if job.is_cancelled:",
+        "if False:",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "let a job begin when the first of those it waits for is done",
+        endings.WithEndings,
+        "_tell",
+        "without(child, (job.id,), now)",
+        "without(child, child.after, now)",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "bring a job into line before its time",
+        dispatch.WithDispatch,
+        "_wake_in_file",
+        "is not None and key_of(job) <= latest",
+        "is not None",
+        first_seed=LIFE,
     ),
 ]
