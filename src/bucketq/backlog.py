@@ -45,6 +45,8 @@ class Backlog:
         self._counts: dict[tuple[JobStatus, str], int] = {}
         # Whether limit keys have segments of their own.
         self.has_key_lines = False
+        # Found out once, if anybody asks.
+        self._keyed: list[Segment] | None = None
         self._put(segments)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -125,13 +127,20 @@ class Backlog:
         after._put(new)
         return after
 
+    def of_line(self, status: JobStatus, entrypoint: str) -> Iterator[Segment]:
+        """The segments with jobs of a status and an entrypoint, whatever their limit keys."""
+        found = (line for of, line in self._lines.items() if of[0] is status and of[1] == entrypoint)
+        return chain.from_iterable(found)
+
     def may_hold(self, job_id: str) -> list[Segment]:
         """The segments in which the job could be."""
         return [segment for segment in self if segment.may_hold(job_id)]
 
     def keyed(self) -> list[Segment]:
         """The segments of jobs that hold unique keys."""
-        return [segment for segment in self if segment.keys]
+        if self._keyed is None:
+            self._keyed = [segment for segment in self if segment.keys]
+        return self._keyed
 
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
         """Segments of one line that had better be sorted into each other, if any."""

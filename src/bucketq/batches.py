@@ -13,7 +13,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.errors import QueueFullError
 from bucketq.job import Count, Job, JobStatus
+from bucketq.journal import Journal
+
+# Open at the same time: all of them are in queue.json, 300 bytes each and more.
+BATCHES_MAX = 10_000
 
 
 class BatchCounts(NamedTuple):
@@ -39,16 +44,19 @@ class JobBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Batches:
-    """The batches under way, by id. A value: a change makes a new one."""
+    """The batches under way, by id. `touched` collects the ids of those that changed."""
 
-    def __init__(self, batches: Mapping[str, JobBatch] | None = None) -> None:
-        self._batches: Mapping[str, JobBatch] = batches or {}
+    def __init__(self, journal: Journal, batches: Mapping[str, JobBatch] | None = None) -> None:
+        self._journal = journal
+        self._batches = dict(batches or {})
+        # A dict as a set that keeps its order; whoever encodes them empties it.
+        self.touched: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[tuple[str, JobBatch]]:
         return iter(self._batches.items())
 
-    def __bool__(self) -> bool:
-        return bool(self._batches)
+    def __len__(self) -> int:
+        return len(self._batches)
 
     def get(self, batch_id: str) -> JobBatch | None:
         """The batch with this id, or None."""
@@ -59,21 +67,31 @@ class Batches:
         batch = self._batches.get(batch_id)
         return batch.then if batch is not None else None
 
-    def begun(self, batch_id: str, total: int, then: Job) -> "Batches":
-        """These, and a new one."""
+    def begin(self, batch_id: str, total: int, then: Job) -> None:
+        """Add a new one. Raises QueueFullError."""
+        if len(self._batches) >= BATCHES_MAX:
+            raise QueueFullError(
+                f"{len(self._batches)} batches are open, and every commit writes them all; the limit is"
+                f" {BATCHES_MAX}. Enqueue this one when another is finished, or make fewer and larger ones."
+            )
         then = replace(then, status=JobStatus.BLOCKED)
-        return Batches({**self._batches, batch_id: JobBatch(total=total, left=total, then=then)})
+        self._put(batch_id, JobBatch(total=total, left=total, then=then))
 
-    def counted(self, job: Job, *, succeeded: bool) -> "Batches":
-        """These when a job is finished: one less is left of its batch, or the batch is over."""
+    def count(self, job: Job, *, succeeded: bool) -> None:
+        """A job is finished: one less is left of its batch, or the batch is over."""
         batch = self._batches.get(job.batch or "")
-        if batch is None:
-            return self
+        if batch is None or job.batch is None:
+            return
         if job.id == job.batch:
-            return Batches({name: other for name, other in self._batches.items() if name != job.id})
-        left = replace(batch, left=max(0, batch.left - 1), failed=batch.failed + (not succeeded))
-        return Batches({**self._batches, str(job.batch): left})
+            self._put(job.id, None)
+            return
+        left = max(0, batch.left - 1)
+        self._put(job.batch, replace(batch, left=left, failed=batch.failed + (not succeeded)))
 
-    def followed(self, batch_id: str) -> "Batches":
-        """These when the follower of one is enqueued."""
-        return Batches({**self._batches, batch_id: replace(self._batches[batch_id], then=None)})
+    def follow(self, batch_id: str) -> None:
+        """The follower of one is enqueued."""
+        self._put(batch_id, replace(self._batches[batch_id], then=None))
+
+    def _put(self, batch_id: str, batch: JobBatch | None) -> None:
+        self._journal.put(self._batches, batch_id, batch)
+        self.touched[batch_id] = None

@@ -57,6 +57,11 @@ def reason_for(parent_id: str) -> str:
     return f"job {parent_id}, for which it waited, did not succeed"
 
 
+def cancelled_at_once(job: Job, reason: str) -> Job:
+    """What is told of a new job that is not to be done because one that it waits for did not succeed."""
+    return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=reason)
+
+
 def placed(job: Job, fate: Callable[[str], bool | None]) -> tuple[Job, str | None]:
     """A new job with only those in `after` that are not finished, and why it is not to be done, if it is not.
 

@@ -198,8 +198,8 @@ class BrokerQueue(EmbeddedQueue):
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         await self._opened().wait_ready(entrypoint, timeout_s)
 
-    async def _wait_finished(self, job_id: str, timeout_s: float) -> None:
-        await self._opened().wait_finished(job_id, timeout_s)
+    async def _wait_finished(self, job: Job, timeout_s: float) -> None:
+        await self._opened().wait_finished(job, timeout_s)
 
     def _opened(self) -> GroupCommit:
         if self._group is None:

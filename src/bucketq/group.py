@@ -17,7 +17,7 @@ from bucketq.chores import DropArchived
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
-from bucketq.job import JobStatus
+from bucketq.job import Job
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.segment import Needed
 from bucketq.settings import Settings
@@ -25,6 +25,7 @@ from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
 from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
+from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
 
@@ -54,7 +55,7 @@ class GroupCommit:
         self._waiters: dict[asyncio.Future[None], str | None] = {}
         self._poller: asyncio.Task[None] | None = None
         # Those who wait for a job's end, and the version at which they were told last.
-        self._watchers: dict[asyncio.Future[None], str] = {}
+        self._watchers: dict[asyncio.Future[None], Watch] = {}
         self._watched_version = 0
         self._departure: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -111,10 +112,10 @@ class GroupCommit:
                 self._poller.cancel()
                 self._poller = None
 
-    async def wait_finished(self, job_id: str, timeout_s: float) -> None:
-        """Return once a job may be finished, or when the time is up."""
+    async def wait_finished(self, job: Job, timeout_s: float) -> None:
+        """Return once a job that was seen like this may be finished, or when the time is up."""
         watcher: asyncio.Future[None] = self._loop.create_future()
-        self._watchers[watcher] = job_id
+        self._watchers[watcher] = Watch(job)
         try:
             async with asyncio.timeout(timeout_s):
                 await watcher
@@ -234,9 +235,8 @@ class GroupCommit:
         # Only by news: they look again when they are woken, and would wake each other for ever.
         if state.version != self._watched_version:
             self._watched_version = state.version
-            for watcher, job_id in self._watchers.items():
-                job = state.find(job_id)
-                if job is None or job.status is JobStatus.DEAD:
+            for watcher, watch in self._watchers.items():
+                if watch.may_be_over(state):
                     _wake(watcher)
 
     async def _poll(self) -> None:

@@ -32,7 +32,7 @@ class KeptKeys:
 
     def get(self, key: str, now: datetime) -> KeptKey | None:
         """Who keeps a key at a time, if anybody does."""
-        entry = self.kept.get(key)
+        entry = self.kept.get(key) if self.kept else None
         return entry if entry is not None and entry.until > now else None
 
     def keep(self, key: str, job_id: str, until: datetime) -> None:

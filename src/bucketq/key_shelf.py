@@ -44,19 +44,19 @@ class KeyShelf:
 
         Raises SegmentNeededError, and CorruptStateError for a segment that is known to be gone.
         """
-        found, unread = list[Segment](), list[Segment]()
+        found, unread, held_by = [], [], self._held
         for segment in segments:
-            held = self._held.get(segment.name)
+            held = held_by.get(segment.name)
             if held is None:
                 unread.append(segment)
                 continue
             place = bisect_left(held, fingerprint)
             if place < len(held) and held[place] == fingerprint:
                 found.append(segment)
+        if not unread:
+            return found
         for segment in unread:
             if segment.name in self._gone:
                 self._gone.remove(segment.name)
                 raise lost(segment, "there is no such object")
-        if unread:
-            raise SegmentNeededError([SegmentKeys(segment) for segment in unread])
-        return found
+        raise SegmentNeededError([SegmentKeys(segment) for segment in unread])

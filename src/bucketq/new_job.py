@@ -59,20 +59,30 @@ def new_job(
     """A job as a caller wants it. Raises ConfigurationError."""
     max_attempts = options.get("max_attempts", MAX_ATTEMPTS)
     check_plain(entrypoint, priority, max_attempts)
-    job = Job(
-        id=job_id,
-        entrypoint=entrypoint,
-        payload=payload,
-        priority=priority,
-        created_at=now,
-        max_attempts=max_attempts,
-    )
-    # Most jobs are plain ones.
-    return _with_options(job, options) if options else job
+    if not options:
+        # Most jobs are plain ones.
+        return Job(
+            id=job_id,
+            entrypoint=entrypoint,
+            payload=payload,
+            priority=priority,
+            created_at=now,
+            max_attempts=max_attempts,
+        )
+    changes = {"max_attempts": max_attempts} | _changes(options, now)
+    if_exists = changes.pop("if_exists", None)
+    job = Job(id=job_id, entrypoint=entrypoint, payload=payload, priority=priority, created_at=now, **changes)
+    if job.run_at is not None and job.run_at > now:
+        job = replace(job, status=JobStatus.SCHEDULED)
+    _check_options(job)
+    if if_exists is not None and job.key is None:
+        raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
+    return job
 
 
-def _with_options(job: Job, options: JobOptions) -> Job:
-    changes = dict[str, Any]()
+def _changes(options: JobOptions, now: datetime) -> dict[str, Any]:
+    """The fields of a job that options set, and `if_exists`."""
+    changes: dict[str, Any] = {}
     for name, value in options.items():
         change = _CHANGES.get(name)
         if change is None:
@@ -80,15 +90,8 @@ def _with_options(job: Job, options: JobOptions) -> Job:
         field, convert = change
         if field in changes:
             raise ConfigurationError(f"give {name} or {field}, not both")
-        changes[field] = convert(value, name, job.created_at)
-    if_exists = changes.pop("if_exists", None)
-    job = replace(job, **changes)
-    if job.run_at is not None and job.run_at > job.created_at:
-        job = replace(job, status=JobStatus.SCHEDULED)
-    _check_options(job)
-    if if_exists is not None and job.key is None:
-        raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
-    return job
+        changes[field] = value if convert is _as_it_is else convert(value, name, now)
+    return changes
 
 
 def _as_it_is(value: Any, name: str, now: datetime) -> Any:
@@ -166,9 +169,12 @@ def check_new_job(job: Job) -> None:
 def _check_options(job: Job) -> None:
     if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= _INTEGER_MAX:
         raise ConfigurationError(f"max_crashes is a whole number from 1, not {job.max_crashes!r}")
-    for name, value in (("key", job.key), ("tenant", job.tenant), ("limit_key", job.limit_key)):
-        if value is not None and not (is_text(value) and 1 <= len(value) <= NAME_MAX):
-            raise ConfigurationError(f"{name} is a text of 1 to {NAME_MAX} characters, not {value!r}")
+    if job.key is not None:
+        _check_name("key", job.key)
+    if job.tenant is not None:
+        _check_name("tenant", job.tenant)
+    if job.limit_key is not None:
+        _check_name("limit_key", job.limit_key)
     if job.after and (len(job.after) > _AFTER_MAX or not all(is_text(one) and one for one in job.after)):
         raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids")
     for name, seconds in (("timeout", job.timeout_s), ("key_for", job.key_for_s)):
@@ -176,6 +182,11 @@ def _check_options(job: Job) -> None:
             seconds_of(seconds, name)
     if job.key_for_s and job.key is None:
         raise ConfigurationError("key_for says for how long a key is kept; give the key too")
+
+
+def _check_name(name: str, value: object) -> None:
+    if not (isinstance(value, str) and is_text(value) and 1 <= len(value) <= NAME_MAX):
+        raise ConfigurationError(f"{name} is a text of 1 to {NAME_MAX} characters, not {value!r}")
 
 
 def check_if_exists(value: str) -> IfExists:
@@ -190,6 +201,8 @@ def is_text(value: object) -> bool:
     """Whether it is a string that can be written as JSON."""
     if not isinstance(value, str):
         return False
+    if value.isascii():
+        return True
     try:
         value.encode()
     except UnicodeEncodeError:

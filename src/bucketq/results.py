@@ -18,7 +18,7 @@ async def result_of(
     job_id: str,
     look_up: Callable[[str], Awaitable[Job | Ending | None]],
     find_archived: Callable[[str], Awaitable[Ending | None]],
-    wait: Callable[[str, float], Awaitable[None]],
+    wait: Callable[[Job, float], Awaitable[None]],
 ) -> Any:
     """The job's result, once there is one. `wait` lasts until the job may be finished, or so long.
 
@@ -39,5 +39,5 @@ async def result_of(
             found = Ending(FinishedStatus.DEAD, found.error)
         if isinstance(found, Ending):
             return found.told(job_id)
-        await wait(job_id, pause_s)
+        await wait(found, pause_s)
         pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)

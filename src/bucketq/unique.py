@@ -25,8 +25,7 @@ def holder_of(key: str, table: JobTable, backlog: Backlog, shelf: Shelf) -> Hold
     """
     if (job := table.with_key(key)) is not None:
         return Holder(job)
-    keyed = backlog.keyed()
-    if keyed:
+    if keyed := backlog.keyed():
         for segment in shelf.keys.may_hold(keyed, fingerprint(key)):
             if (job := shelf.find_key(segment, key)) is not None:
                 return Holder(job, segment)

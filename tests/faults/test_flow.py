@@ -14,6 +14,7 @@ from bucketq import (
     JobNotDoneError,
     JobNotFoundError,
     JobStatus,
+    QueueState,
     Settings,
 )
 from bucketq.segment import SegmentLines
@@ -197,6 +198,56 @@ def test_whoever_waits_for_a_result_asks_gently_and_two_do_not_keep_each_other_a
             assert storage.reads - reads <= 3 * 100
             await finish_all(q, "first")
             assert await asyncio.gather(*waiting) == [None] * 3
+
+    run(main())
+
+
+def test_waiting_for_the_result_of_a_job_in_a_segment_costs_other_commits_nothing():
+    async def main():
+        async with broker(FaultyStorage(), segment_jobs_max=5000) as q:
+            ids = await q.enqueue_many("first", range(1000))
+            waiting = [asyncio.create_task(q.result(job_id)) for job_id in ids[-11:]]
+            await asyncio.sleep(20)
+            looks = []
+            find = SegmentLines.find
+            SegmentLines.find = lambda *args: looks.append(args) or find(*args)
+            try:
+                for number in range(100):
+                    await q.enqueue("second", number)
+                assert not looks
+            finally:
+                SegmentLines.find = find
+            # Whoever leaves the segment is seen at once.
+            began_s = asyncio.get_running_loop().time()
+            await q.cancel(ids[-11])
+            with pytest.raises(JobNotDoneError):
+                await waiting[0]
+            assert asyncio.get_running_loop().time() == began_s
+            await finish_all(q, "first")
+            assert await asyncio.gather(*waiting[1:]) == [None] * 10
+            assert asyncio.get_running_loop().time() == began_s
+
+    run(main())
+
+
+def test_whoever_waits_for_a_batch_that_runs_is_not_woken_by_every_commit():
+    async def main():
+        async with broker(FaultyStorage()) as q:
+            batch = await q.enqueue_batch("resize", [1], then=("publish", {}))
+            waiting = asyncio.create_task(q.result(batch.id))
+            await asyncio.sleep(20)
+            looks = []
+            look_up = QueueState.look_up
+            QueueState.look_up = lambda *args: looks.append(args) or look_up(*args)
+            try:
+                for number in range(100):
+                    await q.enqueue("other", number)
+            finally:
+                QueueState.look_up = look_up
+            assert not looks
+            await finish_all(q, "resize")
+            await finish_all(q, "publish")
+            assert await waiting is None
 
     run(main())
 

@@ -6,12 +6,13 @@ import pytest
 
 from bucketq import ConfigurationError, Job, JobStatus, QueueState
 from bucketq.archived_job import FinishedStatus, decode_archived
-from bucketq.batches import BatchCounts
+from bucketq.batches import BatchCounts, Batches
 from bucketq.codec import StateEncoder, decode, encode
-from bucketq.errors import ParentsUnknownError
+from bucketq.errors import JobNotFoundError, ParentsUnknownError, QueueFullError
 from bucketq.job import Claim, IfDead
 from bucketq.operation import Ack, Batch, Enqueue, EnqueueBatch, FindBatch, Heartbeat, LookUp, Nack
 from bucketq.refusal import Refusal
+from bucketq.settlements import Cancel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -161,6 +162,75 @@ def test_encoding_batches_again_equals_encoding_them_anew():
         state.ack(claim(state), NOW)
         assert dict(decode(b"".join(encoder.encode())).batches) == dict(state.batches)
     assert not state.batches
+
+
+def test_open_batches_cost_nothing_unless_they_change(monkeypatch):
+    state = filled()
+    for number in range(50):
+        name = f"x-{number}"
+        EnqueueBatch(new(name, batch=name), Enqueue((new(f"a-{number}", batch=name),)), NOW)(state)
+    encoder = StateEncoder(state)
+    encoder.encode()
+    encoded = []
+    monkeypatch.setattr(Batches, "__iter__", lambda batches: pytest.fail("all of them were looked at"))
+    monkeypatch.setattr("bucketq.codec.encoder._batch", lambda batch: encoded.append(batch) or b"{}")
+    state.enqueue(new("plain"))
+    encoder.encode()
+    assert not encoded
+    batches = state.batches
+    state.ack(claim(state), NOW)
+    encoder.encode()
+    assert [batch.left for batch in encoded] == [0]
+    assert state.batches is batches, "they were not copied"
+
+
+def test_a_batch_that_was_taken_back_is_encoded_as_it_is():
+    state = filled()
+    EnqueueBatch(new("x", batch="x"), Enqueue((new("a", batch="x"),)), NOW)(state)
+    encoder = StateEncoder(state)
+    before, held = b"".join(encoder.encode()), claim(state)
+    state.release(held)
+
+    def fails(state):
+        state.ack(claim(state), NOW)
+        EnqueueBatch(new("y", batch="y"), Enqueue((new("b", batch="y"),)), NOW)(state)
+        raise ConfigurationError("no")
+
+    with pytest.raises(ConfigurationError):
+        state.apply(fails)
+    assert b"".join(encoder.encode()) == before
+
+
+def test_too_many_open_batches_are_refused_until_one_is_finished(monkeypatch):
+    monkeypatch.setattr("bucketq.batches.BATCHES_MAX", 2)
+    state = filled()
+
+    def begin(name):
+        state.apply(EnqueueBatch(new(name, batch=name), Enqueue((new(f"{name}-1", batch=name),)), NOW))
+
+    begin("x")
+    begin("y")
+    before = encode(state)
+    with pytest.raises(QueueFullError, match=r"2 batches are open.*when another is finished"):
+        begin("z")
+    assert encode(state) == before
+    for _ in range(3):
+        state.ack(claim(state), NOW)
+    begin("z")
+    assert [name for name, _ in state.batches] == ["y", "z"]
+
+
+def test_a_follower_that_is_cancelled_takes_its_batch_and_its_payload_with_it():
+    state = filled()
+    name = "payloads/000000000008-00000000000000aa"
+    EnqueueBatch(new("x", batch="x", payload_object=name), Enqueue((new("a", batch="x"),)), NOW)(state)
+    with pytest.raises(JobNotFoundError, match="is blocked"):
+        state.redrive("x", "y", NOW)
+    assert state.apply(Cancel("x", NOW)).status is JobStatus.BLOCKED
+    assert (list(state.batches), state.dropped) == ([], [name])
+    state.ack(claim(state), NOW)
+    assert (waiting(state), state.stats.cancelled_total) == ([], 1)
+    assert state.is_conserved()
 
 
 def test_the_payload_of_a_follower_is_referred_to_before_it_is_enqueued():

@@ -51,7 +51,7 @@ FLOORS = [
         *("collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep"),
         *("dead_letters", "results"),
     },
-    {"upkeep", "bulk", "verify", "ticker"},
+    {"upkeep", "bulk", "verify", "ticker", "watch"},
     {"group"},
     {"queue"},
     {"embedded"},

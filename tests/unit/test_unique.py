@@ -16,10 +16,10 @@ from bucketq import (
     QueueState,
     Settings,
 )
-from bucketq.backlog import SegmentNeededError
+from bucketq.backlog import Backlog, SegmentNeededError
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
-from bucketq.operation import Ack, Batch, Dequeue, Enqueue
+from bucketq.operation import Ack, Batch, Bury, Dequeue, Enqueue, Nack
 from bucketq.segment import Segment, SegmentKeys, SegmentLines, SegmentWriter
 from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 
@@ -110,6 +110,19 @@ def test_a_key_needs_the_fingerprints_of_every_segment_and_then_the_one_that_has
     [left] = state.backlog
     assert (left.count, left.holes) == (9, (8,))
     assert state.is_conserved()
+
+
+def test_which_segments_have_keys_is_found_out_once_for_each_backlog(monkeypatch):
+    state, segment, _, keys = spilled(*(new(f"job-{n}", key=f"k{n}") for n in range(3)))
+    state.shelf.put(SegmentKeys(segment), keys)
+    walks = []
+    walk = Backlog.__iter__
+    monkeypatch.setattr(Backlog, "__iter__", lambda backlog: walks.append(backlog) or walk(backlog))
+    for number in range(20):
+        state.apply(Enqueue((new(f"new-{number}", key=f"new-{number}"),)))
+    assert len(walks) == 1
+    state.backlog = state.backlog.replaced(tuple(state.backlog), ())
+    assert state.backlog.keyed() == []
 
 
 def test_a_segment_is_asked_no_more_for_what_has_left_it():
@@ -229,6 +242,53 @@ def test_a_batch_that_is_sent_again_is_answered_with_the_same_jobs():
         assert [(job.id, job.is_cancelled) for job in told[2:4]] == [("waiting", True), ("running", True)]
         assert (told[4].id, told[4].redrive_of) == ("again-0", "dead-0")
         assert told[5:] == first[5:] == [1, 1]
+
+
+def test_giving_back_a_cancelled_job_is_answered_again_as_before_though_it_is_gone():
+    state = filled(new("a"), new("b"))
+    jobs = state.apply(Dequeue(None, 2, "t", NOW))
+    for job in jobs:
+        state.apply(Cancel(job.id, NOW))
+    work = Batch(
+        "client", 1, 0, (Nack(Claim.of(jobs[0]), "boom", NOW), Bury(Claim.of(jobs[1]), "bad", NOW)), NOW
+    )
+    first = state.apply(work).answers
+    assert [(job.id, job.is_cancelled, job.error) for job in first] == [
+        ("a", True, "boom"),
+        ("b", True, "bad"),
+    ]
+    for again in (state, reread(state)):
+        assert again.apply(work).answers == first
+        assert again.stats.cancelled_total == 2
+
+
+def test_new_jobs_of_which_one_is_cancelled_and_one_has_a_taken_key_are_told_again_as_before():
+    state = filled()
+    dead(state, "parent")
+    state.enqueue(new("first", key="k"))
+    jobs = new("a", key="k"), new("b", after=("parent",), payload=b"x"), new("c")
+    work = Batch("client", 1, 0, (Enqueue(jobs),), NOW)
+    [first] = state.apply(work).answers
+    for again in (state, reread(state)):
+        [told] = again.apply(work).answers
+        assert [(job.id, job.status, job.is_cancelled, job.error) for job in told] == [
+            (job.id, job.status, job.is_cancelled, job.error) for job in first
+        ]
+        assert told[1].is_cancelled
+        assert told[1].payload == b"x"
+
+
+def test_the_holder_of_a_key_in_a_segment_is_told_again_as_itself():
+    jobs = (new(f"job-{n}", key=f"k{n}", priority=7, tenant="acme") for n in range(10))
+    state, segment, content, keys = spilled(*jobs)
+    state.shelf.put(SegmentKeys(segment), keys)
+    state.shelf.put(segment, content)
+    work = Batch("client", 1, 0, (Enqueue((new("x", key="k7"), new("y"))),), NOW)
+    [[first, _]] = state.apply(work).answers
+    assert (first.id, first.priority, first.tenant) == ("job-7", 7, "acme")
+    for again in (state, reread(state)):
+        [[told, other]] = again.apply(work).answers
+        assert (told, other.id) == (first, "y")
 
 
 def test_a_payload_stays_until_nobody_needs_it():

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
-from bucketq.batches import Batches
 from bucketq.codec.document import FORMAT, Document
 from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
@@ -92,7 +91,7 @@ def _from_document(document: Document, segments: list[Segment], name: str) -> Qu
         sessions=Sessions(document.sessions, document.forgotten_sessions),
         loads=Loads(document.loads),
         kept_keys=document.kept_keys,
-        batches=Batches({name: stored.batch() for name, stored in document.batches.items()}),
+        batches={name: stored.batch() for name, stored in document.batches.items()},
         schedules=Schedules(stored.schedule() for stored in document.schedules),
         limits=document.limits,
         buckets=document.buckets,

@@ -34,7 +34,8 @@ class StateEncoder:
         self._finished: list[FinishedLine] | None = None
         self._finished_blocks: list[bytes] = []
         self._kept_keys = -1, b""
-        self._batches: dict[str, tuple[JobBatch, bytes]] = {}
+        self._batches: dict[str, bytes] | None = None
+        self._batch_lines = b""
 
     def encode(self) -> list[bytes]:
         """The pieces of a queue.json that holds the state as it is now."""
@@ -89,15 +90,8 @@ class StateEncoder:
             if self._kept_keys[0] != state.kept_keys.changes:
                 self._kept_keys = state.kept_keys.changes, _encode(state.kept_keys.kept)
             pieces += (b',"kept_keys":', self._kept_keys[1])
-        if state.batches or self._batches:
-            known = self._batches
-            self._batches = {
-                name: known[name] if name in known and known[name][0] is batch else (batch, _batch(batch))
-                for name, batch in state.batches
-            }
-        if self._batches:
-            lines = (_encode(name) + b":" + line for name, (_, line) in self._batches.items())
-            pieces.append(b',"batches":{\n' + b",\n".join(lines) + b"\n}")
+        self._join_touched_batches()
+        pieces.append(self._batch_lines)
         if state.schedules is not self._schedules:
             self._schedules = state.schedules
             spelt = b",\n".join(map(encode_schedule, state.schedules))
@@ -140,6 +134,22 @@ class StateEncoder:
             *blocks, last = self._finished_blocks
             return [*pieces, b',"finished":[\n', *blocks, last[:-2], b"\n]"]
         return [*pieces, b',"finished":[\n', *self._finished_blocks, tail, b"\n]"]
+
+    def _join_touched_batches(self) -> None:
+        batches = self._state.batches
+        if self._batches is None:
+            self._batches, batches.touched = {}, dict.fromkeys(name for name, _ in batches)
+        if not batches.touched:
+            return
+        for name in batches.touched:
+            batch = batches.get(name)
+            if batch is None:
+                self._batches.pop(name, None)
+            else:
+                self._batches[name] = _encode(name) + b":" + _batch(batch)
+        batches.touched.clear()
+        lines = b",\n".join(self._batches.values())
+        self._batch_lines = b',"batches":{\n%b\n}' % lines if lines else b""
 
     def _join_touched_blocks(self) -> None:
         state = self._state

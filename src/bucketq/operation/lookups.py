@@ -31,7 +31,8 @@ class Find(msgspec.Struct, frozen=True, gc=False):
     job_id: str
 
     def __call__(self, state: QueueState) -> Job | list[Segment]:
-        return state.find(self.job_id) or state.backlog.may_hold(self.job_id)
+        job = state.find(self.job_id) or state.batches.follower(self.job_id)
+        return job or state.backlog.may_hold(self.job_id)
 
 
 class FindBatch(msgspec.Struct, frozen=True, gc=False):

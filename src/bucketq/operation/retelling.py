@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bucketq.archived_job import FinishedStatus, line_of
-from bucketq.ending import Ending
+from bucketq.dependents import cancelled_at_once
 from bucketq.errors import BucketQError
-from bucketq.job import Job, JobStatus
+from bucketq.job import Job
 from bucketq.limit_operation import ReadLimits
 from bucketq.operation.arrivals import Enqueue
 from bucketq.operation.claims import AckMany, Bury, Dequeue, Nack
@@ -31,23 +30,24 @@ def to_keep(operation: object, answer: Any) -> Any:
     if isinstance(answer, list) and any(isinstance(one, BucketQError) for one in answer):
         return [Refusal.of(one) for one in answer]
     if isinstance(operation, Enqueue) and answer != [] and isinstance(answer[0], Job):
-        # Other jobs had the unique keys of these.
-        ids = [job.id for job in answer]
-        return {"ids": ids} if ids != [job.id for job in operation.jobs] else None
-    if isinstance(operation, Cancel | Redrive) and isinstance(answer, Job):
-        return {"job": msgspec.to_builtins(replace(answer, payload=b"", history=()))}
+        return _enqueued_to_keep(operation, answer)
+    is_gone = isinstance(operation, Nack | Bury) and isinstance(answer, Job) and answer.is_cancelled
+    if is_gone or (isinstance(operation, Cancel | Redrive) and isinstance(answer, Job)):
+        return {"job": _job_to_keep(answer)}
     return None
 
 
 def from_kept(kept: Any, state: QueueState, operation: object) -> Any:
     """An answer of which something was noted."""
     match kept:
-        case {"ids": ids} if isinstance(operation, Enqueue):
-            # Of one that is gone meanwhile only the id is known.
-            return [
-                state.find(job_id) or replace(job, id=job_id)
-                for job, job_id in zip(operation.jobs, ids, strict=True)
-            ]
+        case {"others": others, "cancelled": cancelled} if isinstance(operation, Enqueue):
+            told = [state.find(job.id) or job for job in operation.jobs]
+            for place, other in others.items():
+                told[int(place)] = _other(state, msgspec.convert(other, Job))
+            for reason, places in cancelled.items():
+                for place in places:
+                    told[place] = cancelled_at_once(operation.jobs[place], reason)
+            return told
         case {"job": job}:
             answered = msgspec.convert(job, Job)
             return state.find(answered.id) or answered
@@ -64,7 +64,7 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
     """The answer of an operation that was applied before, by how things stand now; None if unknown."""
     match operation:
         case Enqueue():
-            return [state.find(job.id) or _ended(state, job) for job in operation.jobs]
+            return [state.find(job.id) or job for job in operation.jobs]
         case Dequeue():
             # There was nothing, or all of it is lost again. Whoever asked has to ask anew.
             return held.get(operation.token)
@@ -80,9 +80,25 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
     return None
 
 
-def _ended(state: QueueState, job: Job) -> Job:
-    """A new job that is gone already: it may have waited for one that did not succeed."""
-    line = line_of(state.ledger.lines(), job.id) if job.after else None
-    if line is None or Ending.of_line(line).status is not FinishedStatus.CANCELLED:
-        return job
-    return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=Ending.of_line(line).error)
+def _enqueued_to_keep(operation: Enqueue, answer: list[Job]) -> Any:
+    """Which other jobs had the unique keys of new ones; which of those were cancelled at once, and why."""
+    others: dict[str, Any] = {}
+    cancelled: dict[str, list[int]] = {}
+    for place, (job, told) in enumerate(zip(operation.jobs, answer, strict=True)):
+        if told.id != job.id:
+            others[str(place)] = _job_to_keep(told)
+        elif told.is_cancelled:
+            cancelled.setdefault(told.error or "", []).append(place)
+    return {"others": others, "cancelled": cancelled} if others or cancelled else None
+
+
+def _job_to_keep(job: Job) -> Any:
+    return msgspec.to_builtins(replace(job, payload=b"", history=()))
+
+
+def _other(state: QueueState, told: Job) -> Job:
+    """The job that had a unique key, as it was told; with its payload, while it is in queue.json."""
+    found = state.find(told.id)
+    if found is None or found.status is told.status:
+        return found or told
+    return replace(told, payload=found.payload)

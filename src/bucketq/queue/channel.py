@@ -129,8 +129,8 @@ class Channel(ABC):
     async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
 
-    async def _wait_finished(self, job_id: str, timeout_s: float) -> None:
-        """Return once the job may be finished, or when the time is up."""
+    async def _wait_finished(self, job: Job, timeout_s: float) -> None:
+        """Return once the job, seen like this, may be finished, or when the time is up."""
         await asyncio.sleep(timeout_s)
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:

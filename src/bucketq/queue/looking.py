@@ -23,7 +23,8 @@ class Looking(Channel):
     async def find(self, job: Job | str) -> Job | None:
         """The job as it stands now, or None if it is not in the queue (any more).
 
-        A large payload is left where it is; `fetch_payload` gets it.
+        A large payload is left where it is; `fetch_payload` gets it. By the id of a batch the job
+        that follows is found, blocked while the batch runs.
         """
         job_id = Claim.of(job).job_id
         missing = None

@@ -26,7 +26,8 @@ class Settling(Looking):
         Of one that runs the worker is told by its next heartbeat, which raises
         JobCancelledError. If it acknowledges the job all the same, that is completed; however
         else the attempt ends, there is no other one. Returns the job as it stands, or stood.
-        Raises JobNotFoundError if it is finished already, or dead.
+        Raises JobNotFoundError if it is finished already, or dead. By the id of a batch the job that
+        follows is cancelled, and nothing is counted any more; the jobs of the batch are done.
 
             await q.cancel(job)
         """

@@ -2,10 +2,8 @@
 
 from datetime import datetime
 
-from msgspec.structs import replace
-
 from bucketq.archived_job import FinishedStatus
-from bucketq.dependents import placed
+from bucketq.dependents import cancelled_at_once, placed
 from bucketq.ending import Ending
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
 from bucketq.expiry import is_expired
@@ -50,7 +48,7 @@ class WithArrivals(WithEndings):
         job = self._add(job)
         if reason is not None:
             self._cancel(job, reason, job.created_at)
-            return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=reason)
+            return cancelled_at_once(job, reason)
         return job
 
     def begin_batch(self, then: Job, total: int) -> None:
@@ -60,7 +58,7 @@ class WithArrivals(WithEndings):
         if then.payload_object is not None:
             self._refuse_collected(then.payload_object)
         self._make_room(line_bytes(then))
-        self.batches = self.batches.begun(then.id, total, then)
+        self.batches.begin(then.id, total, then)
         self.changes += 1
 
     def load(self, name: str, mark: LoadMark) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from bucketq.backlog import Backlog
-from bucketq.batches import Batches
+from bucketq.batches import Batches, JobBatch
 from bucketq.dispatch import Dispatcher
 from bucketq.election import Leader
 from bucketq.errors import QueueFullError, StorageError
@@ -56,7 +56,7 @@ class Contents:
         sessions: Sessions | None = None,
         loads: Loads | None = None,
         kept_keys: Mapping[str, KeptKey] | None = None,
-        batches: Batches | None = None,
+        batches: Mapping[str, JobBatch] | None = None,
         schedules: Schedules | None = None,
         limits: Limits | None = None,
         buckets: StoredBuckets | None = None,
@@ -77,7 +77,6 @@ class Contents:
         self.leader = leader
         self.sessions = sessions or Sessions()
         self.loads = loads or Loads()
-        self.batches = batches or Batches()
         self.schedules = schedules or Schedules()
         self.shelf = Shelf()
         self.settings = Settings()
@@ -87,6 +86,7 @@ class Contents:
         self.changes = 0
         self._table = JobTable(jobs)
         self._journal = Journal()
+        self.batches = Batches(self._journal, batches)
         self.kept_keys = KeptKeys(self._journal, kept_keys)
         self.limits = limits or Limits()
         # Asking them is slow, and every dequeue asks.

@@ -74,7 +74,7 @@ class WithEndings(WithBacklog):
             while self._news:
                 job, succeeded = self._news[0]
                 if job.batch is not None:
-                    self.batches = self.batches.counted(job, succeeded=succeeded)
+                    self.batches.count(job, succeeded=succeeded)
                     self.follow_up(job.batch, now)
                 for child_id in self._table.dependents.of(job.id):
                     child = self._table.get(child_id)
@@ -91,7 +91,7 @@ class WithEndings(WithBacklog):
         """Enqueue the job that follows a batch, if nothing is left of that."""
         batch = self.batches.get(batch_id)
         if batch is not None and batch.then is not None and not batch.left:
-            self.batches = self.batches.followed(batch_id)
+            self.batches.follow(batch_id)
             self._add(without(batch.then, (), now))
 
 

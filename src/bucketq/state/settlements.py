@@ -20,6 +20,10 @@ class WithSettlements(WithArrivals):
 
         `where` and the answer are those of `locate`.
         """
+        if (follower := self.batches.follower(job_id)) is not None:
+            # It comes only to be cancelled, and takes its batch with it.
+            self.batches.follow(job_id)
+            self._add(follower)
         found = self.locate(job_id, where, is_dead=False)
         if isinstance(found, list):
             return found

@@ -1,7 +1,7 @@
 """Undo: an operation of several transitions lands whole, or not at all.
 
 What a transition assigns to the state is put back as it was, whatever it is. What it changes in
-place has a save point: the jobs in their table, keys, buckets and turns in the journal, and two
+place has a save point: the jobs in their table, batches, keys, buckets and turns in the journal, and two
 lists that only grow.
 """
 

@@ -75,7 +75,7 @@ class View(Contents):
         Raises JobNotFoundError if there are none, or it is dead and should not be, or should be and
         is not.
         """
-        if (job := self._table.get(job_id)) is not None:
+        if (job := self._table.get(job_id) or self.batches.follower(job_id)) is not None:
             if (job.status is JobStatus.DEAD) is not is_dead:
                 raise JobNotFoundError(job_id, f"job {job_id} is {job.status.value}")
             return Holder(job)

@@ -121,6 +121,28 @@ class Flow(QueueSuite):
             assert (job.id, job.payload) == (batch.id, b"x")
             assert await q.batch(batch.id) == (0, 0, 0)
 
+    async def test_the_job_that_follows_a_batch_is_found_and_cancelled_while_the_batch_runs(self) -> None:
+        async with self.open() as q:
+            batch = await q.enqueue_batch("resize", [1, 2], then=("publish", {"album": 7}))
+            child = await q.enqueue("tidy_up", after=[batch.id])
+            found = await q.find(batch.id)
+            assert found is not None
+            assert (found.id, found.status, found.entrypoint) == (batch.id, JobStatus.BLOCKED, "publish")
+            with raises(JobNotFoundError):
+                await q.redrive(batch.id)
+            assert (await q.cancel(batch.id)).is_cancelled
+            assert await q.find(batch.id) is None
+            assert await q.find(child) is None
+            assert await q.batch(batch.id) is None
+            jobs = await q.dequeue("resize", batch_size=2)
+            assert [job.json() for job in jobs] == [1, 2]
+            assert await q.ack_many(jobs) == []
+            assert await q.dequeue() == []
+            with raises(JobNotFoundError):
+                await q.cancel(batch.id)
+            stats = await q.stats()
+            assert (stats.enqueued_total, stats.completed_total, stats.cancelled_total) == (4, 2, 2)
+
     async def test_wrong_batches_are_refused_and_nothing_is_enqueued(self) -> None:
         async with self.open() as q:
             wrong: Any = [None, (), "publish", ("publish", b"", 0, {"after": ["x"]}), ("",)]
