@@ -9,11 +9,13 @@ from msgspec.structs import replace
 from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Job, QueueState, Settings
 from bucketq.archived_job import decode_archived
 from bucketq.codec import decode, encode
-from bucketq.job import Claim, JobStatus
+from bucketq.fingerprint import fingerprint, pack
+from bucketq.job import Claim, IfDead, JobStatus
 from bucketq.limits import Limit
 from bucketq.new_job import check_new_job
+from bucketq.operation import Enqueue
 from bucketq.schedule import Schedule
-from bucketq.segment import SegmentWriter
+from bucketq.segment import SegmentKeys, SegmentWriter
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -151,3 +153,19 @@ def test_the_archive_tells_what_was_asked_of_a_job():
     archived = decode_archived(state.ledger.finished[0].line)
     told = {name: getattr(archived, name) for name in ("key", "tenant", "limit_key", "run_at", "redrive_of")}
     assert told | {"batch": archived.job_batch} == asked
+
+
+def test_a_parent_that_is_replaced_in_the_same_operation_blocks_nobody():
+    state = QueueState()
+    parent = state.enqueue(new("parent", key="k"))
+    writer = SegmentWriter()
+    writer.add(parent)
+    segment, content = writer.finish("backlog/000000000008-00000000000000bb.json")
+    state.spill(segment, [parent])
+    [segment] = state.backlog
+    state.shelf.put(segment, content)
+    state.shelf.keys.put(SegmentKeys(segment), pack([fingerprint("k")]))
+    children = [new(name, after=("parent",), if_dead=IfDead.RUN) for name in ("first", "second")]
+    Enqueue((children[0], new("other", key="k"), children[1]), "replace")(state)
+    assert [job.id for job in state.queued_jobs()] == ["first", "other", "second"]
+    assert state.is_conserved()

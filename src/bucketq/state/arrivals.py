@@ -35,8 +35,14 @@ class WithArrivals(WithEndings):
         """
         if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
-        if job.key is not None and (other := self._make_way(job, job.key, if_exists)) is not None:
-            return other
+        if job.key is not None:
+            ended = self.cancelled_total + self.dead_total
+            if (other := self._make_way(job, job.key, if_exists)) is not None:
+                return other
+            if fates and ended != self.cancelled_total + self.dead_total:
+                # Who made way may have been waited for, and is not open any more.
+                for job_id in [job_id for job_id, fate in fates.items() if fate is None]:
+                    del fates[job_id]
         if job.payload_object is not None:
             self._refuse_collected(job.payload_object)
         self._make_room(line_bytes(job))
@@ -107,8 +113,7 @@ class WithArrivals(WithEndings):
             raise JobNotFoundError(job_id)
         match found:
             case Job():
-                # Not noted: how it stands may change before the next one asks.
-                return False if found.status is JobStatus.DEAD else None
+                known[job_id] = False if found.status is JobStatus.DEAD else None
             case Ending():
                 known[job_id] = found.succeeded
             case None:
