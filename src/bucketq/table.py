@@ -1,7 +1,7 @@
 """JobTable: the jobs that stand in queue.json itself, counted, in line, and with an undo log."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from bucketq.dependents import Dependents
 from bucketq.due import DueLine
@@ -27,6 +27,8 @@ class JobTable:
         self.running: Counter[str] = Counter()
         self.running_keys: Counter[str] = Counter()
         self.freed: set[str] = set()
+        # Of other keys nobody asks whether one has ended.
+        self.watched_keys: Container[str] = ()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
         # Who holds a unique key.
@@ -123,6 +125,7 @@ class JobTable:
     def _count_key(self, limit_key: str, step: int) -> None:
         self.running_keys[limit_key] += step
         if step < 0:
-            self.freed.add(limit_key)
+            if limit_key in self.watched_keys:
+                self.freed.add(limit_key)
             if not self.running_keys[limit_key]:
                 del self.running_keys[limit_key]

@@ -119,3 +119,52 @@ def test_a_flood_without_a_tenant_does_not_starve_tenants_in_another_entrypoint(
         state.enqueue(Job(id=f"plain-{number}", entrypoint="thumb", created_at=NOW))
     served = [state.dequeue(None, "token", NOW).id for _ in range(5)]
     assert served == ["0", "1", "2", "3", "4"]
+
+
+def test_a_bucket_that_is_never_full_does_not_keep_those_that_are():
+    slow = Limits().with_limit(None, "slow", Limit(rate=1e-5))
+    state = state_with(1, slow.with_limit(None, "fast-*", Limit(rate=10, burst=1)), limit_key="slow")
+    assert begun(state, NOW) == 1
+    for number in range(1, 50):
+        state.enqueue(Job(id=str(number), entrypoint="mail", created_at=NOW, limit_key=f"fast-{number}"))
+        if number == 25:
+            state = decode(encode(state))
+        assert begun(state, NOW + timedelta(seconds=number)) == 1
+    assert state.buckets.limit_keys.keys() == {"slow", "fast-49"}
+
+
+def test_a_bucket_that_was_forgotten_in_vain_is_forgotten_again():
+    state = state_with(3, Limits().with_limit(None, "gpu-*", Limit(rate=10, burst=1)))
+    state.enqueue(Job(id="gpu", entrypoint="mail", created_at=NOW, limit_key="gpu-1", priority=-1))
+    assert begun(state, NOW, 1) == 1
+
+    def fail(state):
+        assert len(Dequeue(None, 1, "token", NOW + timedelta(hours=1))(state)) == 1
+        assert not state.buckets
+        raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        state.apply(fail)
+    assert state.buckets
+    assert begun(state, NOW + timedelta(hours=1), 1) == 1
+    assert not state.buckets
+
+
+def test_the_limit_of_a_key_is_searched_once(monkeypatch):
+    state = state_with(20, Limits().with_limit(None, "customer-*", Limit(max_running=10, rate=5)))
+    for number in range(50):
+        job = Job(id=f"c-{number}", entrypoint="mail", created_at=NOW, limit_key="customer-with-a-long-name")
+        state.enqueue(job)
+    searched, search = [], Limits.of_key
+    monkeypatch.setattr(Limits, "of_key", lambda limits, key: searched.append(key) or search(limits, key))
+    assert begun(state, NOW) == 25
+    assert begun(state, NOW + timedelta(seconds=9)) == 5
+    assert searched == ["customer-with-a-long-name"]
+
+
+def test_limit_keys_that_nobody_waits_for_are_not_remembered():
+    state = QueueState()
+    for number in range(20):
+        state.enqueue(Job(id=str(number), entrypoint="mail", created_at=NOW, limit_key=f"key-{number}"))
+        state.ack(Claim.of(state.dequeue("mail", "token", NOW)), NOW)
+    assert not state._table.freed

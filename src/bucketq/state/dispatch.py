@@ -56,7 +56,7 @@ class WithDispatch(WithEndings):
         )
         self._put(claimed)
         if self._is_limited:
-            self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
+            self._dispatcher.began(job, now)
         if job.turn:
             self.turns.serve(job)
         return claimed
