@@ -43,7 +43,8 @@ class Dispatcher:
         self._backlog = Backlog()
         self._now: datetime | None = None
         self._parked: dict[tuple[str, str], list[tuple[Key, str]]] = {}
-        self._parked_ids: set[str] = set()
+        # What is parked, with its place: a job that comes into line again may have another one.
+        self._parked_at: dict[str, Key] = {}
         # For each limit key that is parked: the entrypoints in which it is.
         self._places: dict[str, set[str]] = {}
         table.watched_keys = self._places
@@ -115,7 +116,7 @@ class Dispatcher:
     @property
     def parked(self) -> int:
         """About how many jobs in queue.json wait for room for their limit key."""
-        return len(self._parked_ids)
+        return len(self._parked_at)
 
     def room(self, entrypoint: str, now: datetime) -> int:
         """How many more jobs of an entrypoint may begin."""
@@ -183,9 +184,10 @@ class Dispatcher:
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
         self._table.ready.set_aside(job.entrypoint)
         line = job.entrypoint, limit_key
-        if job.id not in self._parked_ids:
-            self._parked_ids.add(job.id)
-            heapq.heappush(self._parked.setdefault(line, []), (key_of(job), job.id))
+        key = key_of(job)
+        if self._parked_at.get(job.id) != key:
+            self._parked_at[job.id] = key
+            heapq.heappush(self._parked.setdefault(line, []), (key, job.id))
         self._places.setdefault(limit_key, set()).add(job.entrypoint)
         if line in self._opened:
             # It was open, and is full now: what is in front may have changed.
@@ -239,10 +241,12 @@ class Dispatcher:
         while parked:
             key, job_id = parked[0]
             job = self._table.get(job_id)
-            if job is not None and job.status is _QUEUED:
+            is_here = self._parked_at.get(job_id) == key
+            if is_here and job is not None and job.status is _QUEUED:
                 return segment if segment is not None and segment.first < key else job
             heapq.heappop(parked)
-            self._parked_ids.discard(job_id)
+            if is_here:
+                del self._parked_at[job_id]
         if segment is None and (places := self._places.get(limit_key)) is not None:
             self._parked.pop((entrypoint, limit_key), None)
             places.discard(entrypoint)

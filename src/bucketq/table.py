@@ -8,6 +8,7 @@ from bucketq.due import DueLine
 from bucketq.job import Job, JobStatus
 from bucketq.ready import ReadyLine
 from bucketq.segment import key_of
+from bucketq.turned_jobs import TurnedJobs
 
 # Looking a member up in its class is slow.
 _QUEUED, _SCHEDULED, _BLOCKED = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.BLOCKED
@@ -29,6 +30,7 @@ class JobTable:
         self.freed: set[str] = set()
         # Of other keys nobody asks whether one has ended.
         self.watched_keys: Container[str] = ()
+        self.turned = TurnedJobs()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
         # Who holds a unique key.
@@ -115,6 +117,8 @@ class JobTable:
         self._counts[status] += step
         if status is _QUEUED:
             self.ready.change_count(job, step)
+            if job.turn:
+                self.turned.count(job, step)
         elif status is _BLOCKED:
             self.dependents.change(job, step)
         elif status is _IN_PROGRESS:

@@ -101,6 +101,8 @@ class WithDispatch(WithEndings):
             self.changes += 1
 
     def _next(self, entrypoint: str | None, now: datetime) -> Job | None:
+        if self._table.turned.left:
+            self.turns.forget(self._table.turned, self.backlog)
         return self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
 
     @property
