@@ -286,3 +286,19 @@ def test_a_replacement_takes_the_turn_of_the_job_it_replaces():
     assert replaced("urgent", tenant="acme", key="key-0", priority=-1) == 1
     assert enqueue(state, "acme-3", tenant="acme").turn == 4
     assert served(state) == ["urgent", "beta", "middle", "last-4", "acme-3"]
+
+
+def test_a_job_that_waits_for_room_again_does_so_in_its_new_place():
+    state = QueueState()
+    state.set_limits(Limits().with_limit(None, "gpu", Limit(max_running=1)))
+    for number in range(2):
+        enqueue(state, f"acme-{number}", tenant="acme", limit_key="gpu")
+    assert served(state) == ["acme-0"]
+    state.apply(lambda state: state.ack(Claim("acme-0"), NOW))
+    assert served(state, 1) == ["acme-1"]
+    enqueue(state, "beta", tenant="beta", limit_key="gpu")
+    state.apply(lambda state: state.release(Claim("acme-1")))
+    enqueue(state, "urgent", priority=-1, limit_key="gpu")
+    for job_id in ("urgent", "acme-1", "beta"):
+        assert served(state) == [job_id]
+        state.apply(lambda state, job_id=job_id: state.ack(Claim(job_id), NOW))
