@@ -76,6 +76,17 @@ class Backlog:
         """Those of which a job waits here."""
         return {line[1] for line in self._lines if line[0] is _QUEUED}
 
+    def has_turns(self, entrypoint: str, priority: int, tenant: str | None = None) -> bool:
+        """Whether jobs with turns may wait here, of one tenant or of all."""
+        return any(
+            segment.first[0] <= priority <= segment.last[0]
+            and (segment.first[1] or segment.last[1] or segment.first[0] < segment.last[0])
+            and (tenant is None or segment.tenant in (None, tenant))
+            for line, segments in self._lines.items()
+            if line[0] is _QUEUED and line[1] == entrypoint
+            for segment in segments
+        )
+
     def first_of_key(self, entrypoint: str, limit_key: str) -> Segment | None:
         """The segment whose turn comes next of those of a limit key."""
         line = self._lines.get((_QUEUED, entrypoint, limit_key))

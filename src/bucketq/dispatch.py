@@ -25,6 +25,9 @@ from bucketq.table import JobTable
 _NO_LIMIT = 1 << 31
 # For the jobs of one limit key no more workers are woken at once.
 _WAKE_MAX = 100
+# The limits of so many keys are known without another search.
+_KNOWN_MAX = 10_000
+_QUEUED = JobStatus.QUEUED
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -35,12 +38,16 @@ class Dispatcher:
         self._table = table
         self._buckets = buckets
         self._limits = limits
+        self._paused = frozenset(limits.paused)
+        self._limit_of_key: dict[str, Limit | None] = {}
         self._backlog = Backlog()
         self._now: datetime | None = None
         self._parked: dict[tuple[str, str], list[tuple[Key, str]]] = {}
-        self._parked_ids: set[str] = set()
+        # What is parked, with its place: a job that comes into line again may have another one.
+        self._parked_at: dict[str, Key] = {}
         # For each limit key that is parked: the entrypoints in which it is.
         self._places: dict[str, set[str]] = {}
+        table.watched_keys = self._places
         # For each entrypoint the limit keys that may have room, by the key of their first job.
         self._open: dict[str, list[tuple[Key, str]]] = {}
         self._opened: dict[tuple[str, str], Key] = {}
@@ -51,12 +58,26 @@ class Dispatcher:
     def next(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> Job | Segment | None:
         """The job whose turn it is, or the segment that it may be in."""
         self._catch_up(now, backlog)
+        if entrypoint is not None:
+            return self._head(entrypoint, now) if self.room(entrypoint, now) else None
         best: Job | Segment | None = None
-        for one in self._served(entrypoint):
+        for one in self._served(None):
             if self.room(one, now) and (head := self._head(one, now)) is not None:
                 # Turns are those of one entrypoint: between two the one that came first is served first.
                 best = head if best is None or _age(head) < _age(best) else best
         return best
+
+    def began(self, job: Job, now: datetime) -> None:
+        """A job takes its tokens."""
+        limit = self._limits.entrypoints.get(job.entrypoint)
+        if limit is not None and limit.rate is not None:
+            self._buckets.take(job.entrypoint, limit, now)
+        if job.limit_key is not None:
+            limit = self._limit_of(job.limit_key)
+            if limit is not None and limit.rate is not None:
+                self._buckets.take_of_key(job.limit_key, limit, now)
+        if self._buckets.limit_keys:
+            self._buckets.forget_full(self._limit_of, now)
 
     def claimable(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> int:
         """About how many jobs may begin; 0 if certainly none."""
@@ -84,7 +105,7 @@ class Dispatcher:
 
     def is_limited(self, limit_key: str) -> bool:
         """Whether a limit key has a limit."""
-        return self._limits.of_key(limit_key) is not None
+        return self._limit_of(limit_key) is not None
 
     def is_saturated(self, limit_key: str) -> bool:
         """Whether no job of a limit key could begin when the last one did."""
@@ -95,21 +116,32 @@ class Dispatcher:
     @property
     def parked(self) -> int:
         """About how many jobs in queue.json wait for room for their limit key."""
-        return len(self._parked_ids)
+        return len(self._parked_at)
 
     def room(self, entrypoint: str, now: datetime) -> int:
         """How many more jobs of an entrypoint may begin."""
-        if self._limits.pauses(entrypoint):
+        if self._limits.is_paused or entrypoint in self._paused:
             return 0
-        limit, bucket = self._limits.entrypoints.get(entrypoint), self._buckets.entrypoints.get(entrypoint)
-        return _NO_LIMIT if limit is None else _room(limit, bucket, self._table.running[entrypoint], now)
+        limit = self._limits.entrypoints.get(entrypoint)
+        if limit is None:
+            return _NO_LIMIT
+        return _room(limit, self._buckets.entrypoints.get(entrypoint), self._table.running[entrypoint], now)
 
     def _room_of_key(self, limit_key: str, now: datetime) -> int:
-        limit = self._limits.of_key(limit_key)
+        limit = self._limit_of(limit_key)
         if limit is None:
             return _NO_LIMIT
         bucket = self._buckets.limit_keys.get(limit_key)
-        return _room(limit, bucket, self._table.running_keys[limit_key], now)
+        return _room(limit, bucket, self._table.running_keys.get(limit_key, 0), now)
+
+    def _limit_of(self, limit_key: str) -> Limit | None:
+        try:
+            return self._limit_of_key[limit_key]
+        except KeyError:
+            if len(self._limit_of_key) >= _KNOWN_MAX:
+                self._limit_of_key.clear()
+            limit = self._limit_of_key[limit_key] = self._limits.of_key(limit_key)
+            return limit
 
     def _served(self, entrypoint: str | None) -> Iterable[str]:
         if entrypoint is not None:
@@ -127,8 +159,11 @@ class Dispatcher:
             for limit_key in self._table.freed:
                 self._open_everywhere(limit_key)
             self._table.freed.clear()
-        is_new_clock = self._now is not None and now < self._now - SKEW_MAX
-        self._now = now if self._now is None or is_new_clock else max(now, self._now)
+        is_new_clock = False
+        if self._now is None or now >= self._now:
+            self._now = now
+        elif now < self._now - SKEW_MAX:
+            self._now, is_new_clock = now, True
         while self._refills and (is_new_clock or self._refills[0][0] <= now):
             _, limit_key = heapq.heappop(self._refills)
             self._refill_of.pop(limit_key, None)
@@ -139,15 +174,20 @@ class Dispatcher:
             if job.limit_key is None or self._room_of_key(job.limit_key, now):
                 break
             self._park(job, job.limit_key, now)
-        heads = (job, self._first_opened(entrypoint, now), self._backlog.first(entrypoint))
+        opened = self._first_opened(entrypoint, now) if entrypoint in self._open else None
+        segment = self._backlog.first(entrypoint)
+        if opened is None and segment is None:
+            return job
+        heads = (job, opened, segment)
         return min((head for head in heads if head is not None), key=_key, default=None)
 
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
         self._table.ready.set_aside(job.entrypoint)
         line = job.entrypoint, limit_key
-        if job.id not in self._parked_ids:
-            self._parked_ids.add(job.id)
-            heapq.heappush(self._parked.setdefault(line, []), (key_of(job), job.id))
+        key = key_of(job)
+        if self._parked_at.get(job.id) != key:
+            self._parked_at[job.id] = key
+            heapq.heappush(self._parked.setdefault(line, []), (key, job.id))
         self._places.setdefault(limit_key, set()).add(job.entrypoint)
         if line in self._opened:
             # It was open, and is full now: what is in front may have changed.
@@ -155,7 +195,7 @@ class Dispatcher:
         self._await_refill(limit_key, now)
 
     def _await_refill(self, limit_key: str, now: datetime) -> None:
-        limit, bucket = self._limits.of_key(limit_key), self._buckets.limit_keys.get(limit_key)
+        limit, bucket = self._limit_of(limit_key), self._buckets.limit_keys.get(limit_key)
         if limit is not None and not has_token(bucket, limit, now):
             moment, known = refilled_at(bucket, limit, now), self._refill_of.get(limit_key)
             if known is None or moment < known:
@@ -201,10 +241,12 @@ class Dispatcher:
         while parked:
             key, job_id = parked[0]
             job = self._table.get(job_id)
-            if job is not None and job.status is JobStatus.QUEUED:
+            is_here = self._parked_at.get(job_id) == key
+            if is_here and job is not None and job.status is _QUEUED:
                 return segment if segment is not None and segment.first < key else job
             heapq.heappop(parked)
-            self._parked_ids.discard(job_id)
+            if is_here:
+                del self._parked_at[job_id]
         if segment is None and (places := self._places.get(limit_key)) is not None:
             self._parked.pop((entrypoint, limit_key), None)
             places.discard(entrypoint)
@@ -217,9 +259,11 @@ class Dispatcher:
 
 
 def _room(limit: Limit, bucket: Bucket | None, running: int, now: datetime) -> int:
-    if not has_token(bucket, limit, now):
+    if limit.max_running is not None and running >= limit.max_running:
         return 0
-    return _NO_LIMIT if limit.max_running is None else max(0, limit.max_running - running)
+    if bucket is not None and not has_token(bucket, limit, now):
+        return 0
+    return _NO_LIMIT if limit.max_running is None else limit.max_running - running
 
 
 def _key(head: Job | Segment) -> Key:

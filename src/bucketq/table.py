@@ -1,13 +1,14 @@
 """JobTable: the jobs that stand in queue.json itself, counted, in line, and with an undo log."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from bucketq.dependents import Dependents
 from bucketq.due import DueLine
 from bucketq.job import Job, JobStatus
 from bucketq.ready import ReadyLine
 from bucketq.segment import key_of
+from bucketq.turned_jobs import TurnedJobs
 
 # Looking a member up in its class is slow.
 _QUEUED, _SCHEDULED, _BLOCKED = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.BLOCKED
@@ -27,6 +28,9 @@ class JobTable:
         self.running: Counter[str] = Counter()
         self.running_keys: Counter[str] = Counter()
         self.freed: set[str] = set()
+        # Of other keys nobody asks whether one has ended.
+        self.watched_keys: Container[str] = ()
+        self.turned = TurnedJobs()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
         # Who holds a unique key.
@@ -114,6 +118,8 @@ class JobTable:
         self._counts[status] += step
         if status is _QUEUED:
             self.ready.change_count(job, step)
+            if job.turn:
+                self.turned.count(job, step)
         elif status is _BLOCKED:
             self.dependents.change(job, step)
         elif status is _IN_PROGRESS:
@@ -124,6 +130,7 @@ class JobTable:
     def _count_key(self, limit_key: str, step: int) -> None:
         self.running_keys[limit_key] += step
         if step < 0:
-            self.freed.add(limit_key)
+            if limit_key in self.watched_keys:
+                self.freed.add(limit_key)
             if not self.running_keys[limit_key]:
                 del self.running_keys[limit_key]

@@ -11,17 +11,17 @@ A job without a tenant gets the next turn. Lines are told apart by entrypoint an
 overtakes the others by its priority must not push their turns on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from bucketq.backlog import Backlog
 from bucketq.job import Count, Job, JobStatus
 from bucketq.journal import Journal
 from bucketq.segment import Segment
+from bucketq.turned_jobs import Line, TurnedJobs
 
 # Whoever makes up a new priority for each job must not make queue.json grow.
 _LINES_MAX = 1000
-
-Line = tuple[str, int]
 
 
 class TurnLine(NamedTuple):
@@ -41,6 +41,8 @@ class Turns:
         self._journal = journal
         self._current: dict[Line, int] = {}
         self._last: dict[Line, dict[str, int]] = {}
+        # The turns of jobs that were replaced, by the ids of those that come for them.
+        self._handed_on: dict[str, int] = {}
         for entrypoint, lines in (stored or {}).items():
             for priority, line in lines.items():
                 self._current[entrypoint, priority] = line.current
@@ -54,6 +56,59 @@ class Turns:
         line = entrypoint, priority
         current = self._current.get(line, 0)
         return current if tenant is None else max(current, self._last.get(line, {}).get(tenant, 0))
+
+    @property
+    def lines(self) -> Collection[Line]:
+        """Those that tenants share."""
+        return self._current.keys()
+
+    def turn_of(self, job: Job) -> int:
+        """The turn of a job that comes into line: the next one, or that of the job it replaces."""
+        line = job.entrypoint, job.priority
+        turn = self._handed_on.get(job.id)
+        if turn is not None:
+            self._journal.put(self._handed_on, job.id, None)
+        if turn is None or line not in self._current:
+            return self.next(*line, job.tenant)
+        if job.tenant is not None and turn > self.base(*line, job.tenant):
+            self.give(*line, job.tenant, turn)
+        return turn
+
+    def again(self, job: Job) -> int:
+        """The turn of a job that was served, and comes into line again: its own.
+
+        If its line was forgotten meanwhile, turns have been counted from 1 again.
+        """
+        return min(job.turn, self._current.get((job.entrypoint, job.priority), 0))
+
+    def hand_on(self, old: Job, new: Job) -> None:
+        """The job that is enqueued next gets the turn of the one it replaces, if it goes into its line."""
+        is_alike = (old.entrypoint, old.priority, old.tenant) == (new.entrypoint, new.priority, new.tenant)
+        if is_alike and old.turn and not new.after and old.status is new.status is JobStatus.QUEUED:
+            self._journal.put(self._handed_on, new.id, old.turn)
+
+    def give_back(self, job: Job) -> None:
+        """A job leaves without having been served: if its tenant's last turn was its own, that is free."""
+        line = job.entrypoint, job.priority
+        last = self._last.get(line, {})
+        if job.tenant is not None and last.get(job.tenant) == job.turn:
+            is_over = job.turn - 1 <= self._current[line]
+            self._journal.put(last, job.tenant, None if is_over else job.turn - 1)
+
+    def forget(self, turned: TurnedJobs, backlog: Backlog) -> None:
+        """Forget tenants, and lines, of which no job with a turn waits any more."""
+        for of in turned.left:
+            line, tenant = of
+            last = self._last.get(line, {})
+            is_known = line in self._current if tenant is None else tenant in last
+            if is_known and of not in turned and not backlog.has_turns(*line, tenant):
+                self._journal.note(turned.left.add, of)
+                if tenant is None:
+                    self._journal.put(self._last, line, None)
+                    self._journal.put(self._current, line, None)
+                else:
+                    self._journal.put(last, tenant, None)
+        turned.left.clear()
 
     def next(self, entrypoint: str, priority: int, tenant: str | None) -> int:
         """The turn of a job that comes into line."""

@@ -81,7 +81,7 @@ def example() -> QueueState:
     state.enqueued_total += 1
     limits = Limits().with_pause("mail").with_limit("video", None, Limit(max_running=2))
     state.set_limits(limits.with_limit(None, "gpu-*", Limit(rate=0.5, burst=3)))
-    state.buckets.take(state.limits, "thumb", "gpu-1", NOW)
+    state.buckets.take_of_key("gpu-1", Limit(rate=0.5, burst=3), NOW)
     state.elect("broker-1", "10.0.0.7:7420", None, NOW)
     refused = JobNotFoundError("job-99")
     state.sessions = Sessions(forgotten_version=1)

@@ -92,6 +92,7 @@ class WithArrivals(WithEndings):
                 found.job.id, f"the key {key!r} is that of job {found.job.id}, which is {status.value}{hint}"
             )
         self._take_out(found)
+        self.turns.hand_on(found.job, job)
         self._give_up(found.job, FinishedStatus.CANCELLED, job.created_at, f"replaced by {job.id}")
         return None
 

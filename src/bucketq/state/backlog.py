@@ -107,6 +107,9 @@ class WithBacklog(View):
 
     def _take_out(self, found: Holder) -> None:
         job, segment = found
+        if job.turn and job.status is JobStatus.QUEUED:
+            self.turns.give_back(job)
+            self._table.turned.look_at([(job.entrypoint, job.priority)], job.tenant)
         if segment is None:
             self._remove(job)
             return

@@ -97,7 +97,7 @@ class WithClaims(WithEndings):
             return
         if left_at is not None:
             job = replace(job, history=_with(job.history, _attempt(job, left_at, Outcome.RELEASED, None)))
-        self._put(_unclaimed(replace(job, attempts=job.attempts - 1), _QUEUED, job.error))
+        self._put(self._back_in_line(_unclaimed(replace(job, attempts=job.attempts - 1), _QUEUED, job.error)))
 
     def _held(self, claim: Claim) -> Job:
         job = self._table.get(claim.job_id)
@@ -115,6 +115,7 @@ class WithClaims(WithEndings):
         if job.is_cancelled:
             return self._end_cancelled(job, attempt.ended_at, error)
         ended = replace(_unclaimed(job, status, error), history=_with(job.history, attempt))
+        ended = self._back_in_line(ended)
         self._put(ended)
         if status is JobStatus.DEAD:
             self.dead_total += 1

@@ -93,6 +93,7 @@ class Contents:
         self._is_limited = bool(self.limits)
         self.buckets = Buckets(self._journal, buckets)
         self.turns = Turns(self._journal, turns)
+        self._table.turned.look_at(self.turns.lines)
         self._dispatcher = Dispatcher(self._table, self.buckets, self.limits)
         self.dropped: list[str] = []
         # Finished jobs of which others still have to be told.
@@ -115,9 +116,19 @@ class Contents:
 
     def _in_line(self, job: Job) -> Job:
         """A job that comes into line, with its turn."""
-        if job.status is not _QUEUED or job.turn or not (self.turns or job.tenant is not None):
+        if job.status is not _QUEUED or not (self.turns or job.turn or job.tenant is not None):
             return job
-        return replace(job, turn=self.turns.next(job.entrypoint, job.priority, job.tenant))
+        if job.turn:
+            return self._back_in_line(job)
+        self.turns.forget(self._table.turned, self.backlog)
+        return replace(job, turn=self.turns.turn_of(job))
+
+    def _back_in_line(self, job: Job) -> Job:
+        """A job that was served before, in its place."""
+        if job.turn and job.status is _QUEUED:
+            turn = self.turns.again(job)
+            return job if turn == job.turn else replace(job, turn=turn)
+        return job
 
     @property
     def _room(self) -> int:

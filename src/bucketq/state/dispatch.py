@@ -56,7 +56,7 @@ class WithDispatch(WithEndings):
         )
         self._put(claimed)
         if self._is_limited:
-            self.buckets.take(self.limits, job.entrypoint, job.limit_key, now)
+            self._dispatcher.began(job, now)
         if job.turn:
             self.turns.serve(job)
         return claimed
@@ -116,6 +116,8 @@ class WithDispatch(WithEndings):
             self.changes += 1
 
     def _next(self, entrypoint: str | None, now: datetime) -> Job | None:
+        if self._table.turned.left:
+            self.turns.forget(self._table.turned, self.backlog)
         return self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
 
     @property
