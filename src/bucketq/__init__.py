@@ -40,6 +40,7 @@ from bucketq.errors import (
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.new_batch import NewBatch, Then
+from bucketq.new_job import JobOptions
 from bucketq.queue import Queue
 from bucketq.schedule import Schedule
 from bucketq.settings import Settings
@@ -80,6 +81,7 @@ __all__ = [
     "JobFailedError",
     "JobNotDoneError",
     "JobNotFoundError",
+    "JobOptions",
     "JobStatus",
     "KeyTakenError",
     "LocalFileSystemStorage",

@@ -226,10 +226,11 @@ class GroupCommit:
         spare: dict[str | None, int] = {}
         now = self._clock.now()
         for waiter, entrypoint in self._waiters.items():
-            left = spare.setdefault(entrypoint, state.claimable(entrypoint, now))
-            if left > 0 and not waiter.done():
+            if entrypoint not in spare:
+                spare[entrypoint] = state.claimable(entrypoint, now)
+            if spare[entrypoint] > 0 and not waiter.done():
                 waiter.set_result(None)
-                spare[entrypoint] = left - 1
+                spare[entrypoint] -= 1
 
     def _wake_watchers(self, state: QueueState) -> None:
         # Only by news: they look again when they are woken, and would wake each other for ever.

@@ -108,6 +108,8 @@ def _report(given: argparse.Namespace) -> int:
         raise ConfigurationError(f"--days is how many days to show: 1 or more, not {given.days}")
     if given.watch is not None and not given.watch > 0:
         raise ConfigurationError(f"--watch is how many seconds to wait: more than 0, not {given.watch:g}")
+    if given.watch is None and given.targets is not None:
+        raise ConfigurationError("--targets is for --watch; without it, give them to pipeline run")
     if given.watch is not None and not given.url:
         raise ConfigurationError("--watch runs the pipeline again and again, and needs --url")
     if given.watch is not None:
