@@ -30,8 +30,9 @@ help:
 setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test servers in .tools
 	@echo 'setup: ready. Next: make test, or make demo.'
 
+# More workers than there are cores: tests wait for servers, for Java and for each other.
 test: lint $(SERVERS) $(JAVA) ## Lint, then run every test. One test: make test ARGS='-k name'
-	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: $(DEV) ## Check style, format and types; change nothing
 	$(PY) -m ruff check $(CODE)

@@ -12,7 +12,7 @@ from world import simulate
 
 FIXED = range(240)
 # Odd ones from 1000 on are about the life of jobs.
-LIFE = range(1001, 1161, 2)
+LIFE = range(1001, 1081, 2)
 FRESH = 40
 CHUNK = 20
 MUTANT_SEEDS = 200
