@@ -571,7 +571,7 @@ async def test_api_reference_of_job(q: BrokerQueue) -> None:
     assert job.heartbeat_at is None  # datetime | None
     with pytest.raises(AttributeError):
         job.priority = 1  # All fields are immutable.
-    assert set(JobStatus) == {"queued", "in_progress", "dead"}
+    assert {"queued", "in_progress", "dead"} <= set(JobStatus)
 
 
 async def test_api_reference_of_queuestate(q: BrokerQueue) -> None:

@@ -363,7 +363,8 @@ def test_only_whole_payloads_and_segments_are_created(channel, tmp_path, request
 
 
 def entry(**changes):
-    told = {"name": SEGMENT, "entrypoint": "mail", "count": 1, "size": 1, "first": [0, 1], "last": [0, 1]}
+    place = [0, 0, 1]
+    told = {"name": SEGMENT, "entrypoint": "mail", "count": 1, "size": 1, "first": place, "last": place}
     return json.dumps({**told, "ids": ["a", "b"], **changes}).encode()
 
 
