@@ -123,7 +123,7 @@ def test_a_lost_job_is_an_exit_code(
         story.over.set()
 
     monkeypatch.setattr(Story, "run", lose_a_job)
-    monkeypatch.setattr(sys, "argv", ["demo", "--file", str(tmp_path / "queue.json")])
+    monkeypatch.setattr(sys, "argv", ["demo", "--no-report", "--file", str(tmp_path / "queue.json")])
     assert main() == 1
     assert re.search(r"^  conserved +NO ", capsys.readouterr().out, re.MULTILINE)
 

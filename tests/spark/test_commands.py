@@ -36,6 +36,9 @@ def command(*arguments, cwd, code=0):
 
 def test_mistakes_are_told_in_one_line(queue, tmp_path):
     url = ["--url", queue.url]
+    none = command("pipeline", "run", *url, cwd=tmp_path, code=2)
+    assert none.stderr.startswith("bucketq: there is no queue at"), "before Spark is started"
+    queue.ask(lambda q: q.enqueue("mail"))
     wrong = command("pipeline", "run", *url, "--conf", "nonsense", cwd=tmp_path, code=2)
     assert wrong.stderr == "bucketq: --conf takes KEY=VALUE, not 'nonsense'\n"
     missing = command("pipeline", "report", "--out", "nowhere", "--watch", "5", cwd=tmp_path, code=2)
