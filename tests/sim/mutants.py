@@ -307,8 +307,8 @@ MUTANTS = [
         "count the running jobs of a limit key one too few",
         limit_dispatch.Dispatcher,
         "_room_of_key",
-        "self._table.running_keys[limit_key], now",
-        "self._table.running_keys[limit_key] - 1, now",
+        "self._table.running_keys.get(limit_key, 0), now",
+        "self._table.running_keys.get(limit_key, 0) - 1, now",
         first_seed=LIFE,
     ),
     Mutant(
