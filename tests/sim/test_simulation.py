@@ -6,7 +6,7 @@ import pytest
 from retold import story_of
 from world import simulate
 
-FIXED = range(240)
+FIXED = range(160)
 # Odd ones from 1000 on are about the life of jobs.
 LIFE = range(1001, 1081, 2)
 FRESH = 40
