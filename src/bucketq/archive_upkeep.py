@@ -11,9 +11,9 @@ from datetime import date, datetime, timedelta
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, arrived, day_of, hour_ended, needed
 from bucketq.archived_job import batch_of, with_batch
-from bucketq.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.ledger import batch_content
 from bucketq.operation import Submit
+from bucketq.operation.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo

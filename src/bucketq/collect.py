@@ -9,10 +9,10 @@ which it will collect. From then on no commit may begin to refer to an object of
 
 from datetime import datetime
 
-from bucketq.chores import Collect, References
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.object_name import PAYLOADS, SEGMENTS, version_of
 from bucketq.operation import Submit
+from bucketq.operation.chores import Collect, References
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import ObjectInfo
 

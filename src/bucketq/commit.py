@@ -343,6 +343,11 @@ def refuse(batch: list[Pending], error: Exception | None) -> None:
                 pending.answer.set_exception(error)
 
 
+def ignore(answer: "asyncio.Future[Any]") -> None:
+    """Let an answer go that nobody waits for, be it an error."""
+    _ = answer.cancelled() or answer.exception()
+
+
 def _outcome(state: QueueState, operation: Operation) -> object:
     try:
         return state.apply(operation)

@@ -13,12 +13,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from bucketq.chores import DropArchived
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.job import Job
 from bucketq.operation import Heartbeat, Operation, Refresh
+from bucketq.operation.chores import DropArchived
 from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects

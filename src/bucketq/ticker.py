@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from bucketq.clock import Clock
-from bucketq.commit import Committer
+from bucketq.commit import Committer, ignore
 from bucketq.errors import QueueClosedError
 from bucketq.operation import Operation
-from bucketq.scheduling import Fire
+from bucketq.operation.schedules import Fire
 
 _HEAD_START_S = 5.0
 _AGAIN_AFTER_S = 10.0
@@ -75,10 +75,6 @@ class Ticker:
         # Should this come to nothing, it is tried again.
         self._set(tick, _AGAIN_AFTER_S)
         try:
-            self._submit(Fire(self._clock.now())).add_done_callback(_ignore)
+            self._submit(Fire(self._clock.now())).add_done_callback(ignore)
         except QueueClosedError:
             self.close()
-
-
-def _ignore(answer: "asyncio.Future[Any]") -> None:
-    _ = answer.cancelled() or answer.exception()

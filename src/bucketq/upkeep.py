@@ -21,13 +21,13 @@ from typing import Any
 
 from bucketq.archive_upkeep import tidy
 from bucketq.archived_job import kept_payloads
-from bucketq.chores import DropArchived, Merge, Seal, Spill
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
 from bucketq.ledger import batch_content
 from bucketq.operation import Operation
+from bucketq.operation.chores import DropArchived, Merge, Seal, Spill
 from bucketq.segment import Needed, Segment, SegmentKeys, key_of
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf

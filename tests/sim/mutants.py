@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketq import (
-    chores,
     commit,
     group,
     ledger,
@@ -26,6 +25,7 @@ from bucketq import (
     upkeep,
 )
 from bucketq import dispatch as limit_dispatch
+from bucketq.operation import chores
 from bucketq.remote import lane
 from bucketq.state import backlog, claims, contents, dispatch, endings
 

@@ -29,8 +29,8 @@ from bucketq.operation import (
     RequeueSilent,
     StepDown,
 )
+from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.schedule import new_schedule
-from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.sessions import SESSIONS_MAX
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

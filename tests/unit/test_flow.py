@@ -11,8 +11,8 @@ from bucketq.codec import StateEncoder, decode, encode
 from bucketq.errors import JobNotFoundError, ParentsUnknownError, QueueFullError
 from bucketq.job import Claim, IfDead
 from bucketq.operation import Ack, Batch, Enqueue, EnqueueBatch, FindBatch, Heartbeat, LookUp, Nack
+from bucketq.operation.settlements import Cancel
 from bucketq.refusal import Refusal
-from bucketq.settlements import Cancel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from bucketq import Job, QueueState
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
-from bucketq.limit_operation import Pause, ReadLimits, SetLimit
 from bucketq.limits import Limit, Limits
 from bucketq.object_name import segment_name
 from bucketq.operation import Batch, Dequeue
+from bucketq.operation.limits import Pause, ReadLimits, SetLimit
 from bucketq.segment import SegmentWriter
 from bucketq.turns import TurnLine
 

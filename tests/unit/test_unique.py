@@ -20,8 +20,8 @@ from bucketq.backlog import Backlog, SegmentNeededError
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.operation import Ack, Batch, Bury, Dequeue, Enqueue, Nack
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.segment import Segment, SegmentKeys, SegmentLines, SegmentWriter
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

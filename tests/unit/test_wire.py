@@ -40,10 +40,10 @@ from bucketq.operation import (
     RequeueSilent,
     Transact,
 )
+from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Missed, Schedule
-from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.segment import Segment
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import answer_message, answer_of, operation_message, operation_of
 

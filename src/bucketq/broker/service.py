@@ -18,7 +18,6 @@ from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.limit_operation import Pause, Resume, SetLimit
 from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
@@ -36,10 +35,11 @@ from bucketq.operation import (
     Refuse,
     Transact,
 )
+from bucketq.operation.limits import Pause, Resume, SetLimit
+from bucketq.operation.schedules import PutSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
-from bucketq.scheduling import PutSchedule
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import result_json

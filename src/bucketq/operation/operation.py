@@ -8,18 +8,27 @@ import msgspec
 from msgspec.structs import replace
 
 from bucketq.backlog import SegmentNeededError
-from bucketq.chores import Collect, DropArchived, Expire, ForgetExpired, Merge, ReadLedger, Seal, Spill
 from bucketq.errors import BucketQError, OutcomeUnknownError, SessionForgottenError
 from bucketq.job import Claim, Job
-from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
+from bucketq.operation.chores import (
+    Collect,
+    DropArchived,
+    Expire,
+    ForgetExpired,
+    Merge,
+    ReadLedger,
+    Seal,
+    Spill,
+)
 from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
 from bucketq.operation.retelling import from_kept, to_keep, told_by
-from bucketq.scheduling import Fire, ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.operation.schedules import Fire, ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.sessions import SessionMark
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.state import QueueState
 
 

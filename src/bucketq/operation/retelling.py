@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from bucketq.dependents import cancelled_at_once
 from bucketq.errors import BucketQError
 from bucketq.job import Job
-from bucketq.limit_operation import ReadLimits
 from bucketq.operation.arrivals import Enqueue
 from bucketq.operation.claims import AckMany, Bury, Dequeue, Nack
+from bucketq.operation.limits import ReadLimits
 from bucketq.operation.lookups import Count, Find, FindBatch, LookUp, Refresh
+from bucketq.operation.schedules import ListSchedules, PutSchedule
+from bucketq.operation.settlements import Cancel, Redrive
 from bucketq.refusal import Refusal
-from bucketq.scheduling import ListSchedules, PutSchedule
-from bucketq.settlements import Cancel, Redrive
 from bucketq.state import QueueState
 
 

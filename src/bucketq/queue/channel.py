@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bucketq.archive import Archive
 from bucketq.clock import Clock, SystemClock
-from bucketq.commit import IfAbandoned
+from bucketq.commit import IfAbandoned, ignore
 from bucketq.ending import Ending
 from bucketq.errors import (
     ConfigurationError,
@@ -101,7 +101,7 @@ class Channel(ABC):
     def _make_amends(self, amends: Operation | None) -> None:
         if amends is not None:
             with suppress(QueueClosedError):
-                self._send(amends).add_done_callback(_ignore)
+                self._send(amends).add_done_callback(ignore)
 
     async def _knowing(self, operation: Operation, job_ids: Iterable[str]) -> Operation:
         """The operation, with how the jobs ended that it waits for. Raises JobNotFoundError."""
@@ -149,7 +149,3 @@ class Channel(ABC):
                 " Store it elsewhere and enqueue a reference to it."
             )
         return content
-
-
-def _ignore(answer: "asyncio.Future[Any]") -> None:
-    _ = answer.cancelled() or answer.exception()

@@ -6,12 +6,12 @@ from typing import Any, Literal, Unpack
 from bucketq.archive_upkeep import tidy
 from bucketq.collect import collect
 from bucketq.duration import Duration
-from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
 from bucketq.limits import Limit, Limits, check_limit, check_name
 from bucketq.new_job import JobOptions
+from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
+from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.queue.channel import Channel
 from bucketq.schedule import Schedule, new_schedule
-from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.storage.port import ObjectInfo
 
 

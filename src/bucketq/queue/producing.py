@@ -90,8 +90,6 @@ class Producing(Channel):
         following = Then.of(then)
         model = self._new_job(entrypoint, b"", priority, options)
         job = self._new_job(following.entrypoint, following.payload, following.priority, following.options)
-        if job.key is not None or job.after:
-            raise ConfigurationError("the job that follows a batch has no key, and waits for the batch alone")
         job = await self._payloads.stow(replace(job, batch=job.id))
         ids = await self._enqueue_all(replace(model, batch=job.id), payloads, job)
         return NewBatch(job.id, ids)

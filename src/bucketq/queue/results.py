@@ -1,14 +1,20 @@
-"""Results: waiting until a job is finished."""
+"""Results: waiting until a job is finished, to learn how it ended."""
 
 import asyncio
 from typing import Any
 
+from bucketq.archived_job import FinishedStatus
 from bucketq.duration import Duration, seconds_of
 from bucketq.ending import Ending
-from bucketq.job import Claim, Job
+from bucketq.errors import JobNotFoundError
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.operation import LookUp
 from bucketq.queue.channel import Channel
-from bucketq.results import result_of
+
+# How often somebody looks who is not told of it: soon at first, then gently.
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_GROWTH = 1.5
 
 
 class Results(Channel):
@@ -27,12 +33,27 @@ class Results(Channel):
         timeout_s = None if timeout is None else seconds_of(timeout, "timeout")
         try:
             async with asyncio.timeout(timeout_s) as limit:
-                return await result_of(job_id, self._look_up, self._find_archived, self._wait_finished)
+                return (await self._ending(job_id)).told(job_id)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise TimeoutError(f"job {job_id} is not finished after {timeout_s:g} s") from error
 
-    async def _look_up(self, job_id: str) -> Job | Ending | None:
-        found: Job | Ending | None = await self._submit(LookUp(job_id))
-        return found
+    async def _ending(self, job_id: str) -> Ending:
+        """How a job ended, once it has. Raises JobNotFoundError."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            found: Job | Ending | None = await self._submit(LookUp(job_id))
+            found = found or await self._find_archived(job_id)
+            if found is None:
+                raise JobNotFoundError(
+                    job_id,
+                    f"job {job_id} is neither in the queue nor in its archive: never enqueued, not kept any"
+                    " more, or the queue has no archive",
+                )
+            if isinstance(found, Ending):
+                return found
+            if found.status is JobStatus.DEAD:
+                return Ending(FinishedStatus.DEAD, found.error)
+            await self._wait_finished(found, pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)

@@ -10,8 +10,8 @@ from bucketq.dead_letters import DeadLetter, dead_letters
 from bucketq.errors import CorruptStateError, JobNotFoundError, ObjectNotFoundError
 from bucketq.job import Claim, Job
 from bucketq.operation import Operation
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.queue.looking import Looking
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
 
 # Dead jobs in one commit.
 _SETTLED_AT_ONCE = 100

@@ -12,9 +12,9 @@ from bucketq.errors import BucketQError
 from bucketq.job import Job
 from bucketq.limits import Limits
 from bucketq.operation import AckMany, Dequeue, Enqueue, Find, Operation
+from bucketq.operation.schedules import ListSchedules, PutSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive
 from bucketq.schedule import Schedule
-from bucketq.scheduling import ListSchedules, PutSchedule
-from bucketq.settlements import Cancel, Discard, Redrive
 from bucketq.state import Stats
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire.jobs import job_message, job_of

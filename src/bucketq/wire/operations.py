@@ -6,7 +6,6 @@ import msgspec
 
 from bucketq.errors import ConfigurationError
 from bucketq.failure import TRACE_MAX
-from bucketq.limit_operation import Pause, ReadLimits, Resume, SetLimit
 from bucketq.mint import Mint
 from bucketq.new_job import check_if_exists
 from bucketq.operation import (
@@ -29,8 +28,9 @@ from bucketq.operation import (
     RequeueSilent,
     Transact,
 )
-from bucketq.scheduling import ListSchedules, PutSchedule, RemoveSchedule
-from bucketq.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
+from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_of
 from bucketq.wire.limits import limit_message, limit_of

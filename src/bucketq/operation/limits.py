@@ -1,4 +1,4 @@
-"""The operations that pause, resume and limit, as values (see `operation`)."""
+"""Operations that pause, resume and limit."""
 
 import msgspec
 

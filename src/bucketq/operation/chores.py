@@ -1,6 +1,6 @@
 """Chores: the operations that keep a queue small and its archive in order.
 
-They are values like the operations of users (see `operation`), but no caller asks for them.
+They are values like all operations, but no caller asks for them.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The operations on schedules, as values like those of `operation`."""
+"""Operations on schedules."""
 
 from datetime import datetime
 
