@@ -1,21 +1,17 @@
 """Random jobs that wait for others, and batches, against a model small enough to trust."""
 
-import asyncio
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from bucketq import (
-    BrokerQueue,
-    DirectQueue,
-    InMemoryStorage,
     JobFailedError,
     JobNotDoneError,
     JobNotFoundError,
     Settings,
 )
+from tests.property.machine import QueueMachine
 
 WHO = st.integers(0, 2)
 PICKS = st.lists(st.integers(0, 1000), max_size=3)
@@ -31,31 +27,15 @@ class ModelJob:
         self.status = "waiting"
 
 
-class FlowAgainstModel(RuleBasedStateMachine):
+class FlowAgainstModel(QueueMachine):
     """Two BrokerQueues and a DirectQueue on one object; the model is a dict of all jobs that ever were."""
-
-    settings = Settings()
 
     def __init__(self):
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.storage = InMemoryStorage()
-        self.brokers = [BrokerQueue(self.storage, settings=self.settings) for _ in range(2)]
-        self.queues = [*self.brokers, DirectQueue(self.storage, self.settings)]
-        for queue in self.brokers:
-            self.do(queue.__aenter__())
         self.jobs = {}
         # Of each: how many are left and have failed, of how many.
         self.batches = {}
         self.held = {}
-
-    def do(self, coroutine):
-        return self.loop.run_until_complete(coroutine)
-
-    def teardown(self):
-        for queue in self.brokers:
-            self.do(queue.__aexit__(None, None, None))
-        self.loop.close()
 
     def picked(self, picks):
         ids = list(self.jobs)
@@ -172,17 +152,6 @@ class FlowAgainstModel(RuleBasedStateMachine):
                 assert status == "cancelled"
             except JobFailedError:
                 assert status == "dead"
-
-    @rule(who=st.integers(0, 1))
-    def restart(self, who):
-        self.do(self.brokers[who].__aexit__(None, None, None))
-        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage, settings=self.settings)
-        self.do(self.brokers[who].__aenter__())
-
-    @rule()
-    def time_passes(self):
-        """Whatever goes on beside the calls comes to its end."""
-        self.do(asyncio.sleep(0.002))
 
     @invariant()
     def the_stored_queue_is_the_models(self):

@@ -3,12 +3,9 @@
 The limits are so small that nearly every job passes through a segment.
 """
 
-import asyncio
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     invariant,
     precondition,
     rule,
@@ -16,15 +13,12 @@ from hypothesis.stateful import (
 )
 
 from bucketq import (
-    BrokerQueue,
-    DirectQueue,
-    InMemoryStorage,
     JobNotFoundError,
     KeyTakenError,
     Settings,
-    StorageError,
 )
 from bucketq.verify import verify
+from tests.property.machine import QueueMachine
 
 TINY = Settings(
     hot_jobs_max=4,
@@ -47,40 +41,21 @@ async def taken_by(call):
         return error.job_id
 
 
-class KeysAgainstModel(RuleBasedStateMachine):
+class KeysAgainstModel(QueueMachine):
     """Two BrokerQueues and a DirectQueue on one object; the model knows key and status of each job."""
+
+    settings = TINY
 
     def __init__(self):
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.storage = InMemoryStorage()
-        self.brokers = [BrokerQueue(self.storage, settings=TINY) for _ in range(2)]
-        self.queues = [*self.brokers, DirectQueue(self.storage, TINY)]
-        for queue in self.brokers:
-            self.do(queue.__aenter__())
         self.keys = {}
         self.statuses = {}
         self.claims = {}
         self.gone = []
         self.cancelled = 0
 
-    def do(self, coroutine):
-        return self.loop.run_until_complete(coroutine)
-
-    def insist(self, call):
-        """Do what puts objects beside the queue; again, if those were collected meanwhile."""
-        while True:
-            try:
-                return self.do(call())
-            except StorageError as error:
-                if "Nothing was changed; do it again" not in str(error):
-                    raise
-
-    def teardown(self):
-        for queue in self.brokers:
-            self.do(queue.__aexit__(None, None, None))
+    def look_back(self):
         verdict = self.do(verify(self.storage))
-        self.loop.close()
         assert verdict.is_sound or not self.keys, verdict.problems
 
     def holder(self, key):
@@ -209,20 +184,9 @@ class KeysAgainstModel(RuleBasedStateMachine):
                 self.forget(job.redrive_of)
                 self.keys[job.id], self.statuses[job.id] = job.key, "queued"
 
-    @rule(who=st.integers(0, 1))
-    def restart(self, who):
-        self.do(self.brokers[who].__aexit__(None, None, None))
-        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage, settings=TINY)
-        self.do(self.brokers[who].__aenter__())
-
     @rule(who=WHO)
     def collect(self, who):
         self.do(self.queues[who].collect_garbage())
-
-    @rule()
-    def time_passes(self):
-        """Whatever goes on beside the calls comes to its end."""
-        self.do(asyncio.sleep(0.002))
 
     @invariant()
     def the_stored_queue_is_the_models(self):

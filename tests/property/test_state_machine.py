@@ -1,6 +1,5 @@
 """Random histories of the queue, step by step against a model small enough to trust."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     consumes,
     invariant,
     multiple,
@@ -17,14 +15,11 @@ from hypothesis.stateful import (
 )
 
 from bucketq import (
-    BrokerQueue,
     ClaimLostError,
-    DirectQueue,
-    InMemoryStorage,
     JobNotFoundError,
     Settings,
-    StorageError,
 )
+from tests.property.machine import QueueMachine
 
 ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
 
@@ -41,40 +36,16 @@ class ModelJob:
         self.status = "queued"
 
 
-class QueueAgainstModel(RuleBasedStateMachine):
+class QueueAgainstModel(QueueMachine):
     """Two BrokerQueues and a DirectQueue on one object; the model is a plain list of jobs."""
 
     claims = Bundle("claims")
-    settings = Settings()
 
     def __init__(self):
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.storage = InMemoryStorage()
-        self.brokers = [BrokerQueue(self.storage, settings=self.settings) for _ in range(2)]
-        self.queues = [*self.brokers, DirectQueue(self.storage, self.settings)]
-        for queue in self.brokers:
-            self.do(queue.__aenter__())
         self.model = {}
         self.completed = 0
         self.enqueued = 0
-
-    def do(self, coroutine):
-        return self.loop.run_until_complete(coroutine)
-
-    def insist(self, call):
-        """Do what puts objects beside the queue; again, if those were collected meanwhile."""
-        while True:
-            try:
-                return self.do(call())
-            except StorageError as error:
-                if "Nothing was changed; do it again" not in str(error):
-                    raise
-
-    def teardown(self):
-        for queue in self.brokers:
-            self.do(queue.__aexit__(None, None, None))
-        self.loop.close()
 
     def waiting(self, entrypoint):
         found = [
@@ -199,17 +170,6 @@ class QueueAgainstModel(RuleBasedStateMachine):
             assert not spoil
             self.add(added[0])
             self.give_back(model)
-
-    @rule(who=st.integers(0, 1))
-    def restart(self, who):
-        self.do(self.brokers[who].__aexit__(None, None, None))
-        self.brokers[who] = self.queues[who] = BrokerQueue(self.storage, settings=self.settings)
-        self.do(self.brokers[who].__aenter__())
-
-    @rule()
-    def time_passes(self):
-        """Whatever goes on beside the calls comes to its end."""
-        self.do(asyncio.sleep(0.002))
 
     @invariant()
     def the_stored_queue_is_the_models(self):
