@@ -9,6 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
+from bucketq.app import App, Call, Event, Handler, Running, provided
 from bucketq.batches import BatchCounts
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
@@ -62,18 +63,22 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccessDeniedError",
+    "App",
     "AzureStorage",
     "BatchCounts",
     "BrokerQueue",
     "BrokerUnavailableError",
     "BucketQError",
     "CASConflictError",
+    "Call",
     "Claim",
     "ClaimLostError",
     "ConfigurationError",
     "CorruptStateError",
     "DirectQueue",
+    "Event",
     "GCSStorage",
+    "Handler",
     "HeartbeatManager",
     "InMemoryStorage",
     "Job",
@@ -98,6 +103,7 @@ __all__ = [
     "QueueClosedError",
     "QueueFullError",
     "QueueState",
+    "Running",
     "S3Storage",
     "Schedule",
     "ScheduleNotFoundError",
@@ -110,4 +116,5 @@ __all__ = [
     "UnusableStorageError",
     "connect",
     "open_storage",
+    "provided",
 ]

@@ -12,10 +12,8 @@ One queue may be shared by any number of threads: their calls share writes as th
 program do. Behind it an event loop runs in a thread of its own.
 """
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -28,6 +26,7 @@ from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job
 from bucketq.limits import Limits
+from bucketq.loop_thread import LoopThread
 from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions
 from bucketq.remote.queue import RemoteQueue
@@ -59,16 +58,13 @@ class Queue:
     def __init__(self, open_queue: Callable[[], BrokerQueue | RemoteQueue]) -> None:
         self._open_queue = open_queue
         self._queue: BrokerQueue | RemoteQueue | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: LoopThread | None = None
 
     def __enter__(self) -> Self:
         if self._loop is not None:
             raise QueueClosedError("this queue is open already")
         queue = self._open_queue()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="bucketq", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread()
         try:
             self._run(queue.__aenter__())
         except BaseException:
@@ -148,9 +144,10 @@ class Queue:
         *,
         retry_in: Duration = 0.0,
         retry: RetryPolicy | None = None,
+        trace: str | None = None,
     ) -> Job:
         """The job failed."""
-        return self._run(self._opened.nack(job, error, retry_in=retry_in, retry=retry))
+        return self._run(self._opened.nack(job, error, retry_in=retry_in, retry=retry, trace=trace))
 
     def release(self, *jobs: Job | Claim | str) -> None:
         """The worker leaves, and gives its jobs back."""
@@ -331,37 +328,16 @@ class Queue:
         return self._queue
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None or threading.current_thread() is self._thread:
+        if self._loop is None:
             work.close()
-            raise QueueClosedError(
-                "the queue is not open, or was called from within itself: use it inside `with`"
-            )
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return answer.result()
-        except CancelledError:
-            raise QueueClosedError("the queue was closed while this call was under way") from None
-        except BaseException:
-            # Such as a KeyboardInterrupt: a dequeue that nobody waits for must keep no job.
-            answer.cancel()
-            raise
+            raise QueueClosedError("the queue is not open: use it inside `with`")
+        return self._loop.run(work)
 
     def _stop(self) -> None:
         loop, self._loop = self._loop, None
-        if loop is not None and self._thread is not None:
-            asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+        if loop is not None:
+            loop.stop()
 
 
 async def _next(jobs: AsyncIterator[Job]) -> Job | None:
     return await anext(jobs, None)
-
-
-async def _end_all() -> None:
-    # Other threads may still wait for their calls.
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)

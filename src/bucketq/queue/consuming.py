@@ -81,17 +81,18 @@ class Consuming(Channel):
         *,
         retry_in: Duration = 0.0,
         retry: RetryPolicy | None = None,
+        trace: str | None = None,
     ) -> Job:
         """The job failed: it is tried again, or dead once its attempts are used up.
 
         `error` is kept with the job: a text, or the exception itself, with where it came
-        from. It is tried again after `retry_in`, or as a policy says (see `bucketq.retry`).
-        Returns the job as it stands now. Raises what `ack` raises.
+        from (for a text, `trace` may say that). It is tried again after `retry_in`, or as a
+        policy says (see `bucketq.retry`). Returns the job as it stands now. Raises what `ack` raises.
 
             await q.nack(job, error, retry_in=30)
             await q.nack(job, error, retry=exponential(first_s=1, cap_s=600))
         """
-        claim, text, trace = Claim.of(job), error_text(error), trace_text(error)
+        claim, text, trace = Claim.of(job), error_text(error), trace or trace_text(error)
         operation: Nack | Bury = Nack(claim, text, self._clock.now(), seconds_of(retry_in, "retry_in"), trace)
         if retry is not None:
             if retry_in:

@@ -1,0 +1,31 @@
+"""App: functions as jobs, and the worker that runs them.
+
+    Handler.enqueue ──▶ Call ──▶ Queue ──▶ Worker ──▶ attempt ──▶ Outcome ──▶ Queue
+      `arguments` make a payload             `resources`, `middleware`, pools
+
+`app` is where a program begins, `handler` one function with its options, `attempt` one try at a
+job, wherever it is made: in a worker, on a Spark executor, in a test.
+"""
+
+from bucketq.app.app import App
+from bucketq.app.call import Call
+from bucketq.app.events import Event
+from bucketq.app.handler import Handler
+from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
+from bucketq.app.resources import provided
+from bucketq.app.running import Running, current
+
+__all__ = [
+    "App",
+    "Call",
+    "Completed",
+    "Event",
+    "Failed",
+    "Handler",
+    "Interrupted",
+    "Outcome",
+    "Rejected",
+    "Running",
+    "current",
+    "provided",
+]

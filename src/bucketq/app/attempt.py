@@ -1,0 +1,148 @@
+"""Attempts: trying a job, wherever that is: in a worker, on a Spark executor, in a test.
+
+payload ──▶ arguments ──▶ middleware ──▶ the function ──▶ Completed
+   │                                        └─ raised, or too slow ──▶ Failed, or Rejected
+   └ does not fit ──▶ Rejected: no other attempt would help
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from contextvars import copy_context
+from functools import partial
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from bucketq.app.app import App
+from bucketq.app.arguments import plain_result
+from bucketq.app.handler import Handler
+from bucketq.app.middleware import wrap_run
+from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
+from bucketq.app.resources import Resources
+from bucketq.app.running import Report, Running, running_as
+from bucketq.errors import ConfigurationError, PayloadError
+from bucketq.expiry import timed_out
+from bucketq.failure import error_text, trace_text
+from bucketq.job import Job
+from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
+from bucketq.transaction import result_json
+
+log = logging.getLogger("bucketq")
+
+
+class ProcessPool(Protocol):
+    """Where handlers run that want a process of their own."""
+
+    async def run(self, running: Running) -> Any:
+        """Run the handler of a job there; return its result, or raise what it raised."""
+        ...
+
+
+class Attempts:
+    """Tries the jobs of an app. `async with` opens the resources that its handlers need."""
+
+    def __init__(
+        self,
+        app: App,
+        entrypoints: Iterable[str] | None = None,
+        *,
+        threads: Executor | None = None,
+        processes: ProcessPool | None = None,
+    ) -> None:
+        self._app = app
+        self._handlers = handlers_of(app, entrypoints)
+        self._threads = threads
+        self._processes = processes
+        self._resources = Resources(app.providers)
+
+    async def __aenter__(self) -> Self:
+        await self._resources.__aenter__()
+        try:
+            for handler in self._handlers.values():
+                if handler.runs_in != "process" or self._processes is None:
+                    needed = handler.arguments.injected.values()
+                    await self._resources.open(type_ for type_ in needed if type_ is not Running)
+        except BaseException as error:
+            await self._resources.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._resources.__aexit__(exc_type, exc, traceback)
+
+    async def attempt(self, job: Job, report: Report | None = None) -> Outcome:
+        """Try a claimed job once. Cancelling this stops the handler, and tells nothing of the job."""
+        handler = self._handlers[job.entrypoint]
+        running = Running(job, report)
+        with running_as(running):
+            try:
+                run = await self._prepared(handler, running)
+            except PayloadError as error:
+                return Rejected(error_text(error) or "")
+            try:
+                if job.timeout_s:
+                    async with asyncio.timeout(job.timeout_s) as limit:
+                        result = await run()
+                else:
+                    result = await run()
+            except TimeoutError as error:
+                if job.timeout_s and limit.expired():
+                    return self._failed(handler, job, error, timed_out(job))
+                return self._failed(handler, job, error)
+            except (Exception, SystemExit) as error:
+                return self._failed(handler, job, error)
+        try:
+            return Completed(result_json(plain_result(result)), tuple(running.calls))
+        except PayloadError as error:
+            return Rejected(f"it ran, but {error}")
+
+    async def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
+        arguments = handler.arguments.decode(running.job.payload)
+        if handler.runs_in == "process" and self._processes is not None:
+            run: Callable[[], Awaitable[Any]] = partial(self._processes.run, running)
+        else:
+            for name, type_ in handler.arguments.injected.items():
+                arguments[name] = running if type_ is Running else self._resources.get(type_)
+            run = partial(handler.function, **arguments)
+            if handler.runs_in != "loop":
+                run = partial(self._in_thread, run)
+        return wrap_run(self._app.run_middleware, running, run) if self._app.run_middleware else run
+
+    async def _in_thread(self, run: Callable[[], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, copy_context().run, run)
+
+    def _failed(
+        self, handler: Handler[..., Any], job: Job, error: BaseException, text: str | None = None
+    ) -> Failed | Rejected:
+        text = text or error_text(error) or ""
+        failure = Failure(job, job.failures, text, error, random.random())
+        try:
+            decision = decide(handler.retry, failure)
+        except Exception:
+            log.exception("the retry policy of %s failed; going by the usual one", handler.entrypoint)
+            decision = exponential()(failure)
+        match decision:
+            case Retry(after_s):
+                return Failed(text, trace_text(error), after_s)
+            case GiveUp():
+                return Rejected(text, trace_text(error))
+
+
+def handlers_of(app: App, entrypoints: Iterable[str] | None) -> dict[str, Handler[..., Any]]:
+    """The handlers for these entrypoints, or all. Raises ConfigurationError if there is none for one."""
+    if not app.handlers:
+        raise ConfigurationError("the app has no handlers; decorate a function with @app.job")
+    wanted = list(app.handlers if entrypoints is None else entrypoints)
+    if missing := [name for name in wanted if name not in app.handlers]:
+        raise ConfigurationError(
+            f"the app has no handler for {', '.join(missing)}; it has {', '.join(app.handlers)}"
+        )
+    return {name: app.handlers[name] for name in wanted}

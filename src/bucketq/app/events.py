@@ -1,0 +1,51 @@
+"""Events: what a worker tells an app's callbacks."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from bucketq.app.outcome import Outcome
+from bucketq.job import Job
+
+log = logging.getLogger("bucketq")
+
+EventName = Literal["claimed", "completed", "failed"]
+
+
+class Event(NamedTuple):
+    """Something that happened to a job: `claimed`, `completed`, or `failed` (rejected too).
+
+    `outcome` is None until the attempt has ended.
+    """
+
+    name: EventName
+    job: Job
+    outcome: Outcome | None = None
+
+
+Callback = Callable[[Event], Awaitable[None] | None]
+
+
+class Callbacks:
+    """Who wants to hear of what."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Callback]] = {}
+
+    def add(self, name: EventName, callback: Callback) -> None:
+        """Tell the callback of each such event from now on."""
+        self._by_name.setdefault(name, []).append(callback)
+
+    def __contains__(self, name: EventName) -> bool:
+        return name in self._by_name
+
+    async def tell(self, event: Event) -> None:
+        """Call everybody who wants to know; what they raise is logged, and harms nobody."""
+        for callback in self._by_name.get(event.name, ()):
+            try:
+                answer = callback(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                log.exception("a callback for %s of job %s failed", event.name, event.job.id)
