@@ -18,12 +18,10 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from bucketq.archive_name import ArchiveName, day_of, hour_of
+from bucketq.archive_name import ArchiveName, day_of, hour_began, hour_of
 from bucketq.errors import CorruptStateError
 from bucketq.job import Count, is_within
 from bucketq.object_name import StagedName
-
-Hour = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d$")]
 
 
 class FinishedLine(msgspec.Struct, frozen=True, gc=False):
@@ -37,11 +35,15 @@ class StagedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """An object with the lines of jobs that finished in one hour. It is written as the archive's are."""
 
     name: StagedName
-    hour: Hour
+    hour: str
     count: Annotated[int, Meta(ge=1)]
     size: Count
     # The beginnings of its smallest and its largest job id.
     ids: tuple[str, str]
+
+    def __post_init__(self) -> None:
+        if hour_of(hour_began(self.hour)) != self.hour:
+            raise ValueError(f"{self.hour!r} is no hour")
 
     def may_hold(self, job_id: str) -> bool:
         """False if the job is certainly not in it."""

@@ -281,7 +281,8 @@ class SegmentLines:
         segment, last = self._segment, len(self._lines) - 1
         jobs = [self._job(number, segment) for number in (0, last)] if self._lines else []
         entry = segment.count, segment.base, segment.turn_base, segment.holes, [segment.first, segment.last]
-        if entry != (last + 1, 0, 0, (), [key_of(job) for job in jobs]):
+        is_old = segment.hold is not None or segment.crash is not None
+        if is_old or entry != (last + 1, 0, 0, (), [key_of(job) for job in jobs]):
             raise lost(segment, "its entry says something else")
         if segment.plain and not all(map(is_plain, self.jobs(segment))):
             raise lost(segment, "its jobs are not as plain as its entry says")

@@ -126,8 +126,9 @@ class WithSegmentClaims(WithDispatch):
                 f" {segment.count} jobs of {segment.name}. Nothing was changed."
             )
         for part in rest:
-            is_of_it = (part.status, part.entrypoint, part.base) == (_QUEUED, segment.entrypoint, 0)
-            if not is_of_it or part.first < segment.first or part.last > segment.last:
+            is_within = segment.first <= part.first and part.last <= segment.last
+            kind = part.status, part.entrypoint, part.base, part.hold, part.crash
+            if not is_within or kind != (_QUEUED, segment.entrypoint, 0, None, None):
                 raise ConfigurationError(
                     f"{part.name} does not hold waiting jobs of {segment.name}. Nothing was changed."
                 )
