@@ -18,7 +18,7 @@ from bucketq.clock import Clock, SystemClock
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Claim, Job
-from bucketq.ledger import Ledger
+from bucketq.ledger import Ledger, SealedBatch
 from bucketq.mint import Mint, time_of
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
@@ -143,8 +143,8 @@ class Archive:
         """The hour, and the jobs, of each piece of a plan, and of what was still in queue.json."""
         for piece in pieces:
             yield piece.name.hour, list(self._decoded(await self.lines(piece)))
-        for batch, sealed in ledger.sealed.items():
-            yield "", list(self._decoded(ArchiveLines.of(batch, sealed)))
+        for name, batch in ledger.sealed.items():
+            yield "", list(self._decoded(await self.sealed_lines(name, batch)))
         finished = [entry.line for entry in ledger.finished]
         yield "", list(self._decoded(ArchiveLines.of("queue.json, finished", finished)))
 
@@ -190,6 +190,21 @@ class Archive:
         if name.first < name.last and not piece.is_whole:
             return lines.where(lambda line: piece.has(batch_of(line) or name.last))
         return lines
+
+    async def sealed_lines(self, name: str, batch: SealedBatch) -> "ArchiveLines":
+        """The lines of a batch that was on its way to the archive, wherever it is now."""
+        lines = list(batch.lines)
+        for part in batch.parts:
+            try:
+                lines += part.lines(await self._objects.read(part.name))
+            except ObjectNotFoundError:
+                # It has arrived meanwhile, most likely.
+                found = ArchiveName.parse(name)
+                assert found is not None
+                return await self.lines(Piece(found, found.first, found.last))
+            except CorruptStateError as error:
+                self._on_damage(Damage(part.name, None, str(error)))
+        return ArchiveLines.of(name, lines)
 
     async def _listed(self, ledger: Ledger, wanted: "Wanted") -> dict[ArchiveName, int]:
         listed: dict[ArchiveName, int] = {}

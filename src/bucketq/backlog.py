@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
-from bucketq.segment import Key, Needed, Segment, key_of
+from bucketq.segment import Hold, Key, Needed, Segment, key_of
 from bucketq.settings import Settings
 
 # A segment should be worth its object.
@@ -34,7 +34,7 @@ class SegmentNeededError(Exception):
 # Jobs of the same status and entrypoint stand in one line; those of a limit key may have their own.
 Line = tuple[JobStatus, str, str | None]
 
-_QUEUED, _SCHEDULED = JobStatus.QUEUED, JobStatus.SCHEDULED
+_QUEUED, _SCHEDULED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.IN_PROGRESS
 
 
 class Backlog:
@@ -47,6 +47,7 @@ class Backlog:
         self.has_key_lines = False
         # Found out once, if anybody asks.
         self._keyed: list[Segment] | None = None
+        self._held: list[tuple[Segment, Hold]] | None = None
         self._put(segments)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -153,9 +154,17 @@ class Backlog:
             self._keyed = [segment for segment in self if segment.keys]
         return self._keyed
 
+    def held(self) -> list[tuple[Segment, Hold]]:
+        """The segments that somebody has claimed as a whole."""
+        if self._held is None:
+            self._held = [(segment, segment.hold) for segment in self if segment.hold is not None]
+        return self._held
+
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
         """Segments of one line that had better be sorted into each other, if any."""
-        for whole_line in self._lines.values():
+        for (status, *_), whole_line in self._lines.items():
+            if status is _IN_PROGRESS:
+                continue
             line = [segment for segment in whole_line if segment.name not in unreadable]
             # The first one is left out: jobs leave it all the time, and then a merge is in vain.
             if found := _overlapping(line) or _small_neighbours(line[1:], settings):

@@ -10,7 +10,7 @@ which it will collect. From then on no commit may begin to refer to an object of
 from datetime import datetime
 
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
-from bucketq.object_name import PAYLOADS, SEGMENTS, version_of
+from bucketq.object_name import PAYLOADS, SEGMENTS, STAGED, version_of
 from bucketq.operation import Submit
 from bucketq.operation.chores import Collect, References
 from bucketq.side_objects import SideObjects
@@ -28,7 +28,7 @@ async def collect(
 
     A dry run returns what would be removed.
     """
-    listed = [*await objects.list(SEGMENTS), *await objects.list(PAYLOADS)]
+    listed = [info for folder in (SEGMENTS, PAYLOADS, STAGED) for info in await objects.list(folder)]
     if not listed:
         return []
     newest, referred = await _referred(objects, submit, before=0)

@@ -211,8 +211,9 @@ class Committer:
     def _requeue_silent(
         self, state: QueueState, batch: list[Pending], riders: Mapping[str, Heartbeat]
     ) -> None:
-        silent = self._watch.stale(state, self._clock.monotonic_s())
-        if silent:
+        now_s = self._clock.monotonic_s()
+        silent, segments = self._watch.stale(state, now_s), self._watch.stale_segments(state, now_s)
+        if silent or segments:
             # A process that stood still may hear its own workers only now.
             operations = [*(pending.operation for pending in batch), *riders.values()]
             speaking = {claim for operation in operations for claim in claims_of(operation)}
@@ -220,6 +221,10 @@ class Committer:
                 if not speaking & {Claim(job.id), Claim.of(job)}:
                     log.info("the worker of job %s has been silent for too long", job.id)
                     state.requeue_stale(Claim.of(job), self._clock.now())
+            for claim in segments:
+                if claim not in speaking:
+                    log.info("the worker of segment %s has been silent for too long", claim.job_id)
+                    state.requeue_stale_segment(claim, self._clock.now())
 
     async def _write(self, patience: Patience) -> bool:
         """Write the state: True once it has landed, False if another commit came first."""
@@ -317,7 +322,7 @@ class Committer:
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
         self.state.settings, self.state.shelf = self._settings, self.shelf
         self.state.archives = self._settings.archive and self.bucket is not None
-        self.shelf.keep_only(self.state.backlog)
+        self.shelf.keep_only(self.state.backlog, self.state.ledger.parts())
         self._etag = etag
         self._encoder = StateEncoder(self.state)
         self._watch.observe_all(self.state, self._clock.monotonic_s())

@@ -125,7 +125,8 @@ class Dispatcher:
         limit = self._limits.entrypoints.get(entrypoint)
         if limit is None:
             return _NO_LIMIT
-        return _room(limit, self._buckets.entrypoints.get(entrypoint), self._table.running[entrypoint], now)
+        running = self._table.running[entrypoint] + self._backlog.count(JobStatus.IN_PROGRESS, entrypoint)
+        return _room(limit, self._buckets.entrypoints.get(entrypoint), running, now)
 
     def _room_of_key(self, limit_key: str, now: datetime) -> int:
         limit = self._limit_of(limit_key)

@@ -1,5 +1,6 @@
 """Job, JobStatus and Claim: the values that everything else passes around."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -13,6 +14,9 @@ from bucketq.object_name import PayloadName
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(ge=0)]
+
+# Enough of an id for its time stamp, if it is a UUIDv7.
+_ID_PREFIX = 13
 
 
 class JobStatus(StrEnum):
@@ -158,6 +162,21 @@ class Claim(NamedTuple):
         raise ConfigurationError(
             f"a job is given as the Job that dequeue returned, or as its id, not {job!r}"
         )
+
+
+def id_range(job_ids: Iterable[str]) -> tuple[str, str]:
+    """The beginnings of the smallest and the largest of some ids, for `is_within`.
+
+    >>> id_range(["019b76da-a800-7a06-9c99-d2955c30ed8a", "019b76da-a801-7a06-9c99-d2955c30ed8a"])
+    ('019b76da-a800', '019b76da-a801')
+    """
+    beginnings = [job_id[:_ID_PREFIX] for job_id in job_ids]
+    return min(beginnings), max(beginnings)
+
+
+def is_within(ids: tuple[str, str], job_id: str) -> bool:
+    """False if the id is certainly not of such a range."""
+    return ids[0] <= job_id[:_ID_PREFIX] <= ids[1]
 
 
 class HasPayload(Protocol):

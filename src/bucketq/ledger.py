@@ -1,20 +1,27 @@
 """Ledger: the finished jobs on their way to the archive, and how many have arrived.
 
     finished ──seal──▶ sealed ──the object is created──▶ dropped, and counted by day
-       │                  └ name and content are fixed: whoever creates it, it is the same
+       │                ▲ └ name and content are fixed: whoever creates it, it is the same
+       │                │
+       │                └── stage: the lines of whole segments, in objects written before
        └ in queue.json since the commit that finished them
 
-All of it is in queue.json, so a crash between any two steps loses nothing: somebody else
-takes the next one.
+All of it is in queue.json, or named there, so a crash between any two steps loses nothing:
+somebody else takes the next one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
-from bucketq.archive_name import ArchiveName, day_of, hour_of
+from bucketq.archive_name import ArchiveName, day_of, hour_began, hour_of
+from bucketq.errors import CorruptStateError
+from bucketq.job import Count, is_within
+from bucketq.object_name import StagedName
 
 
 class FinishedLine(msgspec.Struct, frozen=True, gc=False):
@@ -24,13 +31,59 @@ class FinishedLine(msgspec.Struct, frozen=True, gc=False):
     line: bytes
 
 
+class StagedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object with the lines of jobs that finished in one hour. It is written as the archive's are."""
+
+    name: StagedName
+    hour: str
+    count: Annotated[int, Meta(ge=1)]
+    size: Count
+    # The beginnings of its smallest and its largest job id.
+    ids: tuple[str, str]
+
+    def __post_init__(self) -> None:
+        if hour_of(hour_began(self.hour)) != self.hour:
+            raise ValueError(f"{self.hour!r} is no hour")
+
+    def may_hold(self, job_id: str) -> bool:
+        """False if the job is certainly not in it."""
+        return is_within(self.ids, job_id)
+
+    def lines(self, content: bytes) -> list[bytes]:
+        """The lines of its object. Raises CorruptStateError if that is not whole."""
+        lines = content[2:-3].split(b",\n")
+        is_whole = content.startswith(b"[\n") and content.endswith(b"\n]\n")
+        if not is_whole or len(content) != self.size or len(lines) != self.count:
+            raise self.lost("it is not what queue.json says it is")
+        return lines
+
+    def lost(self, reason: str) -> CorruptStateError:
+        """The error for one that cannot be read."""
+        return CorruptStateError(
+            f"{self.name}, with {self.count} completed jobs on their way to the archive, cannot be read:"
+            f" {reason}. Restore the object from a backup or an older version. Nothing was changed."
+        )
+
+
+class SealedBatch(NamedTuple):
+    """What an archive object will hold: lines, and after them those of the parts."""
+
+    lines: tuple[bytes, ...] = ()
+    parts: tuple[StagedPart, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """How many jobs it holds."""
+        return len(self.lines) + sum(part.count for part in self.parts)
+
+
 class Ledger:
     """`finished` only grows, until it is sealed. The mappings are replaced, never changed."""
 
     def __init__(
         self,
         finished: list[FinishedLine] | None = None,
-        sealed: Mapping[str, tuple[bytes, ...]] | None = None,
+        sealed: Mapping[str, SealedBatch] | None = None,
         archived: Mapping[str, int] | None = None,
         expired: Mapping[str, int] | None = None,
         expired_total: int = 0,
@@ -43,7 +96,7 @@ class Ledger:
         self.expired_total = expired_total
         self.finished_size = sum(len(entry.line) for entry in self.finished)
         self._oldest = self._oldest_finished()
-        self._sealed_size = sum(sum(map(len, lines)) for lines in self.sealed.values())
+        self._sealed_size = sum(sum(map(len, batch.lines)) for batch in self.sealed.values())
 
     @property
     def size(self) -> int:
@@ -51,9 +104,13 @@ class Ledger:
         return self.finished_size + self._sealed_size
 
     def lines(self) -> Iterator[bytes]:
-        """Every line that is still here."""
+        """Every line that is still here, but for those in staged objects."""
         yield from (entry.line for entry in self.finished)
-        yield from chain.from_iterable(self.sealed.values())
+        yield from chain.from_iterable(batch.lines for batch in self.sealed.values())
+
+    def parts(self) -> Iterator[StagedPart]:
+        """The staged objects."""
+        return chain.from_iterable(batch.parts for batch in self.sealed.values())
 
     def add(self, finished_at: datetime, line: bytes) -> None:
         """Take in a job that is finished."""
@@ -62,8 +119,22 @@ class Ledger:
         if self._oldest is None or finished_at < self._oldest:
             self._oldest = finished_at
 
-    def cut(self, count: int) -> None:
-        """Take back what was added beyond a number of finished jobs."""
+    def stage(self, version: int, parts: Iterable[StagedPart]) -> None:
+        """Let staged objects be parts of the batches of this version."""
+        sealed = dict(self.sealed)
+        for part in parts:
+            name = str(ArchiveName(part.hour, version, version))
+            before = sealed.get(name, SealedBatch())
+            sealed[name] = before._replace(parts=(*before.parts, part))
+        self.sealed = sealed
+
+    def save_point(self) -> tuple[int, dict[str, SealedBatch]]:
+        """Where `roll_back` can go back to."""
+        return len(self.finished), self.sealed
+
+    def roll_back(self, save_point: tuple[int, dict[str, SealedBatch]]) -> None:
+        """Take back what was added, or staged, since a save point."""
+        count, self.sealed = save_point
         if len(self.finished) > count:
             while len(self.finished) > count:
                 self.finished_size -= len(self.finished.pop().line)
@@ -80,7 +151,8 @@ class Ledger:
         for hour, lines in hours.items():
             name = str(ArchiveName(hour, version, version))
             # One commit may seal twice: when a batch's time is up, and when the next one is full.
-            sealed[name] = (*sealed.get(name, ()), *lines)
+            before = sealed.get(name, SealedBatch())
+            sealed[name] = before._replace(lines=(*before.lines, *lines))
         self.sealed = sealed
         self._sealed_size += self.finished_size
         self.finished, self.finished_size, self._oldest = [], 0, None
@@ -94,10 +166,10 @@ class Ledger:
         """Let go of a batch whose object is there, and count its jobs. False if that was done before."""
         if name not in self.sealed:
             return False
-        self._sealed_size -= sum(map(len, self.sealed[name]))
+        self._sealed_size -= sum(map(len, self.sealed[name].lines))
         day = day_of(name)
-        self.archived = {**self.archived, day: self.archived.get(day, 0) + len(self.sealed[name])}
-        self.sealed = {other: lines for other, lines in self.sealed.items() if other != name}
+        self.archived = {**self.archived, day: self.archived.get(day, 0) + self.sealed[name].total}
+        self.sealed = {other: batch for other, batch in self.sealed.items() if other != name}
         return True
 
     def expire(self, day: str) -> bool:
@@ -121,6 +193,6 @@ class Ledger:
         return min((entry.finished_at for entry in self.finished), default=None)
 
 
-def batch_content(lines: tuple[bytes, ...]) -> bytes:
+def batch_content(lines: Iterable[bytes]) -> bytes:
     """The content of an archive object: a JSON array, one job a line."""
     return b"[\n" + b",\n".join(lines) + b"\n]\n"

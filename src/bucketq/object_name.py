@@ -3,6 +3,7 @@
     backlog/000000000012-9f86d081884c7d65.json     a segment
     backlog/000000000012-9f86d081884c7d65.keys     its companion: fingerprints of unique keys
     payloads/000000000012-2c26b46b68ffc68f         a large payload
+    staged/000000000012-fcde2b2edba56bf4.json      completed jobs, as lines for the archive
              │            └ nobody else's token
              └ the queue's version when the object was begun
 
@@ -18,13 +19,16 @@ from msgspec import Meta
 
 SEGMENTS = "backlog/"
 PAYLOADS = "payloads/"
+STAGED = "staged/"
 
 _SEGMENT = r"^backlog/\d{12}-[0-9a-f]{16}\.json$"
 _KEYS = r"^backlog/\d{12}-[0-9a-f]{16}\.keys$"
 _PAYLOAD = r"^payloads/\d{12}-[0-9a-f]{16}$"
+_STAGED = r"^staged/\d{12}-[0-9a-f]{16}\.json$"
 
 SegmentName = Annotated[str, Meta(pattern=_SEGMENT)]
 PayloadName = Annotated[str, Meta(pattern=_PAYLOAD)]
+StagedName = Annotated[str, Meta(pattern=_STAGED)]
 
 
 def segment_name(version: int, token: str) -> str:
@@ -51,6 +55,14 @@ def payload_name(version: int, token: str) -> str:
     return f"{PAYLOADS}{version:012}-{token}"
 
 
+def staged_name(version: int, token: str) -> str:
+    """
+    >>> staged_name(12, "fcde2b2edba56bf4")
+    'staged/000000000012-fcde2b2edba56bf4.json'
+    """
+    return f"{STAGED}{version:012}-{token}.json"
+
+
 def version_of(name: str) -> int | None:
     """The version in a name, or None if somebody else's object has it.
 
@@ -58,5 +70,5 @@ def version_of(name: str) -> int | None:
     12
     >>> version_of("payloads/202601011200-export.csv")
     """
-    is_ours = any(re.fullmatch(pattern, name) for pattern in (_SEGMENT, _KEYS, _PAYLOAD))
+    is_ours = any(re.fullmatch(pattern, name) for pattern in (_SEGMENT, _KEYS, _PAYLOAD, _STAGED))
     return int(name.partition("/")[2][:12]) if is_ours else None

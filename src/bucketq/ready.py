@@ -69,6 +69,10 @@ class ReadyLine:
         """Take the first one out of its entrypoint's heap; it waits elsewhere."""
         heapq.heappop(self._heaps[entrypoint])
 
+    def forget(self, entrypoint: str) -> None:
+        """Nobody wants the jobs of an entrypoint one by one, for now."""
+        self._heaps.pop(entrypoint, None)
+
     def reset(self) -> None:
         """Let all stand in line again."""
         self._heaps.clear()

@@ -9,6 +9,9 @@ The object never changes, but jobs leave it. What is left is told by its entry i
 those from `first` on, without the `holes`. In a segment that was loaded in bulk the lines
 count from 1, and the commit that took it in set the `base` to be added. (Where several loaded
 together, a part each, the base begins with the jobs of the parts before.)
+
+What happens to all of its jobs at once is told there too. While one worker has claimed them all,
+the entry has a `hold`; if that worker died, a `crash`.
 """
 
 from bisect import bisect_left
@@ -22,20 +25,18 @@ from msgspec.structs import replace
 
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.fingerprint import fingerprint, pack
-from bucketq.job import Count, Job, JobStatus
+from bucketq.job import Attempt, Count, Job, JobStatus, Moment, id_range, is_within
 from bucketq.jobline import UNREADABLE, decode_job, encode_job, line_bytes
+from bucketq.ledger import StagedPart
 from bucketq.object_name import SegmentName, keys_name
 
 FORMAT = 1
-
-# Enough of an id for its time stamp, if it is a UUIDv7.
-_ID_PREFIX = 13
 
 Key = tuple[int, int, int]
 
 _KEY = b'"key":'
 # Looking a member up in its class is slow.
-_SCHEDULED = JobStatus.SCHEDULED
+_QUEUED, _SCHEDULED = JobStatus.QUEUED, JobStatus.SCHEDULED
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -55,6 +56,30 @@ def due_key(moment: datetime) -> Key:
 def due_moment(key: Key) -> datetime:
     """The time for which the scheduled job at this place is."""
     return _EPOCH + key[0] * _MICROSECOND
+
+
+def is_plain(job: Job) -> bool:
+    """Whether a waiting job is an untried one of which nothing special was asked.
+
+    A job that may crash only once is not: were it claimed with others, one would end all of them.
+    """
+    return (
+        job.status is _QUEUED
+        and not (job.attempts or job.history or job.turn or job.timeout_s)
+        and job.key is job.limit_key is job.tenant is job.batch is None
+        and job.payload_object is None
+        and job.expires_at is None
+        and job.max_crashes > 1
+    )
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One worker's claim on all jobs of a segment."""
+
+    token: str
+    worker: str | None = None
+    claimed_at: Moment
+    heartbeat_at: Moment
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -82,6 +107,11 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     turn_base: Count = 0
     # How many unique keys it came with; then their fingerprints are in its companion.
     keys: Count = 0
+    # Whether all its jobs are plain; such a segment can be claimed as a whole.
+    plain: bool = False
+    # Who has claimed it, while it is in progress; the attempt that all its jobs have behind them.
+    hold: Hold | None = None
+    crash: Attempt | None = None
 
     @property
     def objects(self) -> list[str]:
@@ -90,7 +120,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     def may_hold(self, job_id: str) -> bool:
         """False if the job is certainly not in it."""
-        return self.ids[0] <= job_id[:_ID_PREFIX] <= self.ids[1]
+        return is_within(self.ids, job_id)
 
     def still_holds(self, key: Key) -> bool:
         """Whether the job at this place, which was in it once, is still in it."""
@@ -119,7 +149,7 @@ class SegmentKeys(NamedTuple):
 
 
 # What a transition may have to wait for.
-Needed = Segment | SegmentKeys
+Needed = Segment | SegmentKeys | StagedPart
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -139,6 +169,7 @@ class SegmentWriter:
         self._count = self._payloads = 0
         self._fingerprints: list[int] = []
         self._shared: tuple[str | None, str | None] | None = None
+        self._is_plain = True
         self.size = 0
 
     def add(self, job: Job) -> None:
@@ -153,6 +184,7 @@ class SegmentWriter:
             ids=(job.id, job.id),
             payloads=int(job.payload_object is not None),
             shared=(job.limit_key, job.tenant) if job.status is JobStatus.QUEUED else (None, None),
+            plain=is_plain(job),
         )
         # The dead do not hold their keys.
         if job.key is not None and job.status is not JobStatus.DEAD:
@@ -169,12 +201,14 @@ class SegmentWriter:
         payloads: int,
         status: JobStatus = JobStatus.QUEUED,
         shared: tuple[str | None, str | None] = (None, None),
+        plain: bool = False,
     ) -> None:
         """Add the next jobs, as lines, with the first and the last place and a range of their ids.
 
-        `shared` are their limit key and their tenant, if those of all of them are the same.
+        `shared` are their limit key and their tenant, if those of all of them are the same;
+        `plain` says that `is_plain` is true of all of them.
         """
-        lowest, highest = (job_id[:_ID_PREFIX] for job_id in ids)
+        lowest, highest = id_range(ids)
         if not self._lines:
             self._entrypoint, self._status = entrypoint, status
             self._first = keys[0]
@@ -190,6 +224,7 @@ class SegmentWriter:
         self._ids = min(self._ids[0], lowest), max(self._ids[1], highest)
         self._count += count
         self._payloads += payloads
+        self._is_plain = self._is_plain and plain
         self._lines.append(lines)
         self.size += len(lines) + 2
 
@@ -210,6 +245,7 @@ class SegmentWriter:
             keys=len(self._fingerprints),
             limit_key=self._shared and self._shared[0],
             tenant=self._shared and self._shared[1],
+            plain=self._is_plain,
         )
         return entry, content
 
@@ -223,7 +259,6 @@ class SegmentLines:
     """The content of a segment's object. Raises CorruptStateError if it is not whole."""
 
     def __init__(self, segment: Segment, content: bytes) -> None:
-        self.size = len(content)
         self._segment = segment
         if len(content) != segment.size:
             raise lost(segment, f"it has {len(content)} bytes, not {segment.size}")
@@ -246,8 +281,11 @@ class SegmentLines:
         segment, last = self._segment, len(self._lines) - 1
         jobs = [self._job(number, segment) for number in (0, last)] if self._lines else []
         entry = segment.count, segment.base, segment.turn_base, segment.holes, [segment.first, segment.last]
-        if entry != (last + 1, 0, 0, (), [key_of(job) for job in jobs]):
+        is_old = segment.hold is not None or segment.crash is not None
+        if is_old or entry != (last + 1, 0, 0, (), [key_of(job) for job in jobs]):
             raise lost(segment, "its entry says something else")
+        if segment.plain and not all(map(is_plain, self.jobs(segment))):
+            raise lost(segment, "its jobs are not as plain as its entry says")
         limit_key, tenant = segment.limit_key, segment.tenant
         if any(limit_key not in (None, job.limit_key) or tenant not in (None, job.tenant) for job in jobs):
             raise lost(segment, "its jobs do not have in common what its entry says")
@@ -324,8 +362,29 @@ class SegmentLines:
         job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
         base, turn_base = segment.base, segment.turn_base
         if base or turn_base:
-            return replace(job, sequence=job.sequence + base, turn=job.turn + turn_base)
-        return job
+            job = replace(job, sequence=job.sequence + base, turn=job.turn + turn_base)
+        if segment.hold is not None:
+            return _claimed(job, segment.hold)
+        return job if segment.crash is None else _crashed(job, segment.crash)
+
+
+def _claimed(job: Job, hold: Hold) -> Job:
+    return replace(
+        job,
+        status=JobStatus.IN_PROGRESS,
+        attempts=job.attempts + 1,
+        token=hold.token,
+        worker=hold.worker,
+        # Clocks may differ, but no job is claimed before it was made.
+        claimed_at=max(hold.claimed_at, job.created_at),
+        heartbeat_at=hold.heartbeat_at,
+    )
+
+
+def _crashed(job: Job, crash: Attempt) -> Job:
+    claimed_at = max(crash.claimed_at, job.created_at)
+    crash = replace(crash, claimed_at=claimed_at, ended_at=max(crash.ended_at, claimed_at))
+    return replace(job, attempts=1, crashes=1, error=crash.error, history=(crash,))
 
 
 def lost(segment: Segment, reason: str) -> CorruptStateError:

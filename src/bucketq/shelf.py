@@ -1,10 +1,14 @@
-"""Shelf: the contents of segments that were read lately, within reach of the state machine."""
+"""Shelf: the contents of segments that were read lately, within reach of the state machine.
+
+And those of staged parts, whose jobs are finished.
+"""
 
 from collections.abc import Iterable, Iterator
 
 from bucketq.backlog import SegmentNeededError
 from bucketq.job import Job
 from bucketq.key_shelf import KeyShelf
+from bucketq.ledger import StagedPart
 from bucketq.segment import Key, Needed, Segment, SegmentKeys, SegmentLines, lost
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
@@ -21,7 +25,8 @@ class Shelf:
     def __init__(self, capacity_bytes: int = _CAPACITY_BYTES) -> None:
         self._capacity_bytes = capacity_bytes
         self._size = 0
-        self._held: dict[str, SegmentLines] = {}
+        self._held: dict[str, SegmentLines | list[bytes]] = {}
+        self._sizes: dict[str, int] = {}
         self._gone: set[str] = set()
         self.keys = KeyShelf()
         # Which ids were looked for in vain, by segment: those never come into it.
@@ -41,8 +46,10 @@ class Shelf:
             self.keys.put(segment, content)
             return
         self._put_away(segment.name)
-        self._held[segment.name] = lines = SegmentLines(segment, content)
-        self._size += lines.size
+        lines = segment.lines(content) if isinstance(segment, StagedPart) else SegmentLines(segment, content)
+        self._held[segment.name] = lines
+        self._sizes[segment.name] = len(content)
+        self._size += len(content)
         while self._size > self._capacity_bytes and len(self._held) > 1:
             self._put_away(next(iter(self._held)))
 
@@ -51,11 +58,11 @@ class Shelf:
         self._put_away(name)
         self.keys.remove(name)
 
-    def keep_only(self, segments: Iterable[Segment]) -> None:
+    def keep_only(self, segments: Iterable[Segment], parts: Iterable[StagedPart]) -> None:
         """Forget all but these."""
         segments = list(segments)
         self.keys.keep_only(segments)
-        kept = {segment.name for segment in segments}
+        kept = {*(segment.name for segment in segments), *(part.name for part in parts)}
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
@@ -101,16 +108,28 @@ class Shelf:
         """What is left of the segment when a job leaves it."""
         return self._lines(segment).without(segment, gone)
 
+    def lines(self, part: StagedPart) -> list[bytes]:
+        """The lines of a staged part."""
+        lines = self._taken(part)
+        assert isinstance(lines, list)
+        return lines
+
     def _put_away(self, name: str) -> None:
-        if lines := self._held.pop(name, None):
-            self._size -= lines.size
+        if self._held.pop(name, None) is not None:
+            self._size -= self._sizes.pop(name)
 
     def _lines(self, segment: Segment) -> SegmentLines:
-        lines = self._held.pop(segment.name, None)
+        lines = self._taken(segment)
+        assert isinstance(lines, SegmentLines)
+        return lines
+
+    def _taken(self, needed: Segment | StagedPart) -> SegmentLines | list[bytes]:
+        lines = self._held.pop(needed.name, None)
         if lines is None:
-            if segment.name in self._gone:
-                self._gone.remove(segment.name)
-                raise lost(segment, "there is no such object")
-            raise SegmentNeededError([segment])
-        self._held[segment.name] = lines
+            if needed.name in self._gone:
+                self._gone.remove(needed.name)
+                gone = "there is no such object"
+                raise needed.lost(gone) if isinstance(needed, StagedPart) else lost(needed, gone)
+            raise SegmentNeededError([needed])
+        self._held[needed.name] = lines
         return lines

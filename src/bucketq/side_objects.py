@@ -13,11 +13,13 @@ from bucketq.clock import Clock
 from bucketq.errors import ObjectExistsError, ObjectNotFoundError, PayloadError, UnusableStorageError
 from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, pack
 from bucketq.job import Job
+from bucketq.ledger import StagedPart
 from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
 from bucketq.patience import Patience
 from bucketq.retry import EXPONENTIAL
 from bucketq.segment import Needed, Segment, SegmentKeys, SegmentLines, SegmentWriter
+from bucketq.segment_claim import CompletedJobs, given_back
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
 
@@ -132,9 +134,21 @@ class SideObjects:
         await self.create(segment.name, content)
         return segment
 
+    async def create_staged(self, completed: CompletedJobs, version: int) -> tuple[StagedPart, ...]:
+        """Write the lines of completed jobs of a claimed segment, for the archive."""
+        parts = completed.finish(version, self._mint.token)
+        for part, content in parts:
+            await self.create(part.name, content)
+        return tuple(part for part, _ in parts)
+
+    async def create_rest(self, jobs: Iterable[Job], version: int) -> tuple[Segment, ...]:
+        """Write jobs of a claimed segment that were not begun, for others to take."""
+        waiting = each(given_back(jobs))
+        return tuple([segment async for segment, _ in self.create_segments(waiting, version)])
+
     async def read_needed(self, needed: Needed) -> bytes:
-        """Return the content of a segment, or of its companion. Raises ObjectNotFoundError."""
-        if isinstance(needed, Segment):
+        """Return the content of a segment or a staged part, or of a companion. Raises ObjectNotFoundError."""
+        if not isinstance(needed, SegmentKeys):
             return await self.read(needed.name)
         with suppress(ObjectNotFoundError):
             content = await self.read(needed.name)

@@ -11,7 +11,8 @@ import heapq
 from collections.abc import Iterable
 from datetime import datetime
 
-from bucketq.job import Job, JobStatus
+from bucketq.backlog import Backlog
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.state import QueueState
 from bucketq.timeouts import TimeoutWatch
 
@@ -27,6 +28,9 @@ class StaleWatch:
         self._stale_after_s = stale_after_s
         self._beats: dict[str, tuple[str | None, datetime | None, float]] = {}
         self._due: list[tuple[float, str]] = []
+        # The same of claimed segments, which are few, as of this backlog.
+        self._segments: dict[Claim, tuple[datetime, float]] = {}
+        self._backlog: Backlog | None = None
         self.timeouts = TimeoutWatch()
 
     def observe(self, state: QueueState, job_ids: Iterable[str], now_s: float) -> None:
@@ -45,6 +49,9 @@ class StaleWatch:
         if len(self._due) > 2 * len(self._beats) + _HEAP_SLACK:
             self._due = [(beat[2] + self._stale_after_s, job_id) for job_id, beat in self._beats.items()]
             heapq.heapify(self._due)
+        if state.backlog is not self._backlog:
+            self._backlog = state.backlog
+            self._observe_segments(state.backlog, now_s)
 
     def observe_all(self, state: QueueState, now_s: float) -> None:
         """Take note of a whole state that somebody else may have written."""
@@ -71,3 +78,24 @@ class StaleWatch:
         for job_id in silent:
             heapq.heappush(self._due, (now_s, job_id))
         return list(silent.values())
+
+    def stale_segments(self, state: QueueState, now_s: float) -> list[Claim]:
+        """The claims on whole segments whose worker has been silent for too long."""
+        return [
+            claim
+            for claim, heartbeat_at in _held(state.backlog).items()
+            if claim in self._segments
+            and self._segments[claim][0] == heartbeat_at
+            and now_s - self._segments[claim][1] >= self._stale_after_s
+        ]
+
+    def _observe_segments(self, backlog: Backlog, now_s: float) -> None:
+        before, self._segments = self._segments, {}
+        for claim, heartbeat_at in _held(backlog).items():
+            seen = before.get(claim)
+            is_the_same = seen is not None and seen[0] == heartbeat_at
+            self._segments[claim] = seen if seen and is_the_same else (heartbeat_at, now_s)
+
+
+def _held(backlog: Backlog) -> dict[Claim, datetime]:
+    return {Claim(segment.name, hold.token): hold.heartbeat_at for segment, hold in backlog.held()}

@@ -25,7 +25,7 @@ from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
-from bucketq.ledger import batch_content
+from bucketq.ledger import SealedBatch, batch_content
 from bucketq.operation import Operation
 from bucketq.operation.chores import DropArchived, Merge, Seal, Spill
 from bucketq.segment import Needed, Segment, SegmentKeys, key_of
@@ -170,7 +170,7 @@ class Upkeep:
         jobs_max, bytes_max = max(jobs_max, self._futile_jobs), max(bytes_max, self._futile_bytes)
         return state.spillable() > tolerance * jobs_max or state.live_size > tolerance * bytes_max
 
-    def _batches_due(self) -> dict[str, tuple[bytes, ...]]:
+    def _batches_due(self) -> dict[str, SealedBatch]:
         """Batches to be created: our own, those found at first, others that nobody sees to for a while."""
         state = self._committer.state
         if state is None or self._committer.is_busy:
@@ -184,16 +184,16 @@ class Upkeep:
             name: known.get(name, now_s if name in own else later_s) for name in state.ledger.sealed
         }
         return {
-            name: lines
-            for name, lines in state.ledger.sealed.items()
+            name: batch
+            for name, batch in state.ledger.sealed.items()
             if self._batch_due_s[name] <= now_s and name not in self._committer.archived
         }
 
-    async def _archive(self, objects: SideObjects, batches: dict[str, tuple[bytes, ...]]) -> None:
+    async def _archive(self, objects: SideObjects, batches: dict[str, SealedBatch]) -> None:
         while batches:
-            for name, lines in batches.items():
+            for name, batch in batches.items():
                 try:
-                    await self._archive_batch(objects, name, lines)
+                    await self._archive_batch(objects, name, batch)
                 except (BucketQError, OSError) as error:
                     log.warning("%s could not be archived yet: %s", name, error)
                     if self._batch_due_s is not None:
@@ -207,11 +207,19 @@ class Upkeep:
                         await self._submit(DropArchived((name,)))
             batches = self._batches_due()
 
-    async def _archive_batch(self, objects: SideObjects, name: str, lines: tuple[bytes, ...]) -> None:
-        for payload, copy in kept_payloads(lines):
+    async def _archive_batch(self, objects: SideObjects, name: str, batch: SealedBatch) -> None:
+        for payload, copy in kept_payloads(batch.lines):
             # If it is gone, another process has done this before.
             with suppress(ObjectNotFoundError):
                 await objects.create(copy, await objects.read(payload))
+        lines = list(batch.lines)
+        for part in batch.parts:
+            try:
+                lines += part.lines(await objects.read(part.name))
+            except ObjectNotFoundError:
+                # The same, if the batch is there.
+                await objects.read(name)
+                return
         content = batch_content(lines)
         if not await objects.create(name, content) and await objects.read(name) != content:
             raise StorageError(

@@ -19,7 +19,7 @@ from bucketq import (
     open_storage,
 )
 from bucketq.broker.serving import serving
-from bucketq.testing.queue import QueueContract
+from bucketq.testing.queue import QueueContract, SegmentContract
 
 from .servers import BUCKET
 
@@ -131,6 +131,26 @@ class TestGrpcQueueByStorage(QueueContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path):
         self.folder = tmp_path
+
+
+class OnBucketsInSegments(SegmentContract):
+    settings = Settings(hot_jobs_max=10, hot_bytes_max=3000, segment_jobs_max=6, poll_interval_s=0.05)
+
+    @pytest.fixture(autouse=True, params=["memory", "file", "seaweedfs"])
+    def _storage(self, request):
+        self.storage = STORAGES[request.param](request)
+
+
+class TestSegmentsOfBrokerQueue(Broker, OnBucketsInSegments):
+    pass
+
+
+class TestSegmentsOfDirectQueue(Direct, OnBucketsInSegments):
+    pass
+
+
+class TestSegmentsOfGrpcQueue(Grpc, OnBucketsInSegments):
+    pass
 
 
 class FromThreads:

@@ -46,8 +46,8 @@ class FaultyStorage:
 
     @property
     def names(self):
-        """The segments and payloads beside the queue."""
-        return {name for name in self.beside if name.startswith(("backlog/", "payloads/"))}
+        """The segments, payloads and staged parts beside the queue."""
+        return {name for name in self.beside if name.startswith(("backlog/", "payloads/", "staged/"))}
 
     async def document(self):
         """What stands in queue.json, as JSON."""

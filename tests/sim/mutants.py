@@ -100,9 +100,9 @@ MUTANTS = [
         "requeue by the wall clock, which another writer may have set",
         commit.Committer,
         "_requeue_silent",
-        "silent = self._watch.stale(state, self._clock.monotonic_s())",
-        "silent = [job for job in state.in_progress_jobs()"
-        " if (self._clock.now() - job.heartbeat_at).total_seconds() > self._settings.stale_after_s]",
+        "self._watch.stale(state, now_s), ",
+        "[job for job in state.in_progress_jobs()"
+        " if (self._clock.now() - job.heartbeat_at).total_seconds() > self._settings.stale_after_s], ",
     ),
     Mutant(
         "keep the failed batch's mutations in the cache",
@@ -155,7 +155,7 @@ MUTANTS = [
         "never look for stale jobs",
         commit.Committer,
         "_requeue_silent",
-        "if silent:",
+        "if silent or segments:",
         "if False:",
     ),
     Mutant(
@@ -239,8 +239,8 @@ MUTANTS = [
         "let go of a batch before its object is created",
         upkeep.Upkeep,
         "_archive",
-        "await self._archive_batch(objects, name, lines)",
-        "asyncio.create_task(self._archive_batch(objects, name, lines))",
+        "await self._archive_batch(objects, name, batch)",
+        "asyncio.create_task(self._archive_batch(objects, name, batch))",
     ),
     Mutant(
         "seal a finished job twice",

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from bucketq.archived_job import FinishedStatus, encode_archived
 from bucketq.codec import encode
 from bucketq.job import Job
-from bucketq.ledger import Ledger, batch_content
+from bucketq.ledger import Ledger, SealedBatch, batch_content
 from bucketq.spark.options import Options
 from bucketq.spark.schema import schema_of
 from bucketq.spark.sink import Sink
@@ -43,7 +43,7 @@ class History:
             path.write_bytes(batch_content((line(f"job-{batch}"),)))
         count = len(archived) + len(sealed)
         ledger = Ledger(
-            sealed={name(batch): (line(f"job-{batch}"),) for batch in sealed},
+            sealed={name(batch): SealedBatch((line(f"job-{batch}"),)) for batch in sealed},
             archived={"2026-02-15": len(archived)} if archived else {},
         )
         totals = {"sequence": count, "enqueued_total": count, "completed_total": count}

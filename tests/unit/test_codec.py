@@ -21,6 +21,7 @@ from bucketq.refusal import Refusal
 from bucketq.schedule import Schedules, new_schedule
 from bucketq.segment import FORMAT as SEGMENT_FORMAT
 from bucketq.segment import SegmentLines, SegmentWriter
+from bucketq.segment_claim import CompletedJobs, SegmentClaim
 from bucketq.sessions import Sessions
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -28,7 +29,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-6.json is its encoding."""
+    """A state with every field in use; golden/format-7.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
     state.archives = True
@@ -69,6 +70,7 @@ def example() -> QueueState:
         replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3),
         [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
     )
+    claim_segments(state)
     for number, status in ((14, JobStatus.SCHEDULED), (15, JobStatus.BLOCKED), (16, JobStatus.QUEUED)):
         after = ("job-2",) if status is JobStatus.BLOCKED else ()
         job = replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}", after=after)
@@ -92,6 +94,22 @@ def example() -> QueueState:
     state.stamp("writer-a", 3)
     state.stamp("writer-b", 1)
     return state
+
+
+def claim_segments(state):
+    """Three segments that are claimed as a whole: one is held, one's worker has died, one is completed."""
+    claims = {}
+    for number, entrypoint in ((18, "scan"), (19, "print"), (20, "thumb")):
+        job = Job(id=f"job-{number}", entrypoint=entrypoint, created_at=NOW, sequence=1)
+        state.enqueue_segments([segment_of([job], f"backlog/000000000008-00000000000000{number}.json")[0]])
+        segment = state.claim_segment(entrypoint, f"token of job-{number}", NOW, "host:2")
+        claims[number] = SegmentClaim(segment, state.version)
+    state.heartbeat_segment(claims[18].claim, NOW + timedelta(minutes=1))
+    state.requeue_stale_segment(claims[19].claim, NOW + timedelta(minutes=5))
+    completed = CompletedJobs()
+    completed.add(replace(job, worker="host:2", attempts=1, claimed_at=NOW), NOW)
+    [(part, _)] = completed.finish(8, lambda: "00000000000000aa")
+    state.settle_segment(claims[20].claim, [part], [], [], NOW)
 
 
 def demanding():
@@ -192,7 +210,7 @@ def test_the_golden_segment_is_written_and_read():
 
 
 @pytest.mark.parametrize(
-    ("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3), (5, 14, 3)]
+    ("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3), (5, 14, 3), (6, 19, 4)]
 )
 def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
     state = decode((GOLDEN / f"format-{older}.json").read_bytes())
@@ -204,7 +222,7 @@ def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
 def test_the_golden_archive_line_is_written_and_read():
     """golden/archive-1.json is an archive object; readers outside rely on its form."""
     [retried] = [entry.line for entry in example().ledger.finished]
-    [[dead]] = example().ledger.sealed.values()
+    [((dead,), _)] = example().ledger.sealed.values()
     golden = (GOLDEN / f"archive-{ARCHIVE_FORMAT}.json").read_bytes()
     assert batch_content((dead, retried)) == golden
     assert len(json.loads(golden)) == 2
@@ -244,10 +262,11 @@ def test_a_file_of_jqueue_opens_as_it_is():
 
 def test_one_job_a_line_and_json_stays_readable():
     lines = encode(example()).decode().splitlines()
-    assert len(lines) == 2 + 1 + 2 + 1 + 1 + 1 + 1 + 1 + 4 + 1 + 8 + 1
+    assert len(lines) == 2 + 1 + 2 + 1 + 1 + 1 + 1 + 1 + 6 + 1 + 8 + 1
     document = json.loads("\n".join(lines))
     assert [job["id"] for job in document["jobs"]] == [f"job-{n}" for n in (1, 2, 3, 4, 5, 14, 15, 16)]
-    assert [segment["count"] for segment in document["segments"]] == [3, 2, 2, 1]
+    assert [segment["count"] for segment in document["segments"]] == [3, 2, 2, 1, 1, 1]
+    assert [segment.get("status") for segment in document["segments"]][-2:] == ["in_progress", None]
     assert json.loads(encode(QueueState()))["jobs"] == []
     assert document["jobs"][3]["json"] == [1]
     assert document["jobs"][0]["payload"] == "iVBORw=="
@@ -310,7 +329,7 @@ GOOD = encode(example())
         (GOOD.replace(b'"job-2"', b'"job-3"'), "same id"),
         (GOOD.replace(b'"seq":3', b'"seq":3,"surprise":1'), "surprise"),
         (GOOD.replace(b'"in_progress"', b'"sleeping"'), "sleeping"),
-        (GOOD.replace(b'"enqueued_total":19', b'"enqueued_total":20'), "do not add up"),
+        (GOOD.replace(b'"enqueued_total":22', b'"enqueued_total":20'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":4'), "do not add up"),
         (GOOD.replace(b'"count":3', b'"count":0'), r"\$\.segments\[0\]\.count"),
         (
@@ -319,8 +338,10 @@ GOOD = encode(example())
         ),
         (GOOD.replace(b"00000000000000bb.json", b"00000000000000cc.json"), "same segment"),
         (GOOD.replace(b'"payloads/', b'"../payloads/'), "payload_object"),
-        (GOOD.replace(b'"sequence":18', b'"sequence":5'), "sequence"),
-        (GOOD.replace(b'"sequence":18', b'"sequence":8'), "sequence"),
+        (GOOD.replace(b'"scan","status":"in_progress"', b'"scan"'), "not held"),
+        (GOOD.replace(b'"staged/', b'"../staged/'), r"\$\.staged"),
+        (GOOD.replace(b'"sequence":21', b'"sequence":5'), "sequence"),
+        (GOOD.replace(b'"sequence":21', b'"sequence":8'), "sequence"),
         (GOOD.replace(b'"iVBORw=="', b'"%%%%"'), "base64"),
     ],
 )

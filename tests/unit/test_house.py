@@ -38,6 +38,7 @@ FLOORS = [
         "ending",
         "progress",
         "new_batch",
+        "segment_claim",
     },
     {"key_shelf", "turns"},
     {"shelf", "table"},
@@ -98,6 +99,7 @@ PURE = [
         "schedule",
         "expiry",
         "timeouts",
+        "segment_claim",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}

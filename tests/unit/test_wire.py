@@ -23,27 +23,34 @@ from bucketq import (
 )
 from bucketq.errors import NotLeaderError, SessionForgottenError
 from bucketq.job import Attempt, Claim, Outcome
+from bucketq.ledger import StagedPart
 from bucketq.operation import (
     Ack,
     AckMany,
     Bury,
     Count,
+    Crash,
     Dequeue,
+    DequeueSegment,
     Elect,
     Enqueue,
     EnqueueSegments,
     Find,
     Heartbeat,
+    HeartbeatSegment,
     Nack,
     Refresh,
     Release,
+    ReleaseSegment,
     RequeueSilent,
+    SettleSegment,
     Transact,
 )
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Missed, Schedule
-from bucketq.segment import Segment
+from bucketq.segment import Hold, Segment
+from bucketq.segment_claim import SegmentClaim
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import answer_message, answer_of, operation_message, operation_of
 
@@ -77,9 +84,23 @@ SEGMENT = Segment(
     last=(1, 0, 10),
     ids=("a", "b"),
 )
+HELD = replace(
+    SEGMENT,
+    status=JobStatus.IN_PROGRESS,
+    plain=True,
+    hold=Hold(token="t", worker="host:1", claimed_at=NOW, heartbeat_at=NOW),
+)
+PART = StagedPart(
+    name="staged/000000000008-00000000000000cc.json",
+    hour="2026-01-01T12",
+    count=1,
+    size=100,
+    ids=("a", "a"),
+)
 CRON = Schedule(name="report", cron="30 9 * * *", tz="Europe/Vienna", missed=Missed.ALL, job=NEW)
 EVERY = Schedule(name="poll", every_s=1.5, next_at=NOW, last_at=NOW - timedelta(seconds=1), job=NEW)
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
+OUTCOMES = (Nack(CLAIM, "no", NOW, 7.5, "line 7"), Bury(CLAIM, "never", NOW), Crash(CLAIM, NOW))
 OPERATIONS = [
     Enqueue((NEW, NEW)),
     EnqueueSegments((SEGMENT,)),
@@ -109,6 +130,11 @@ OPERATIONS = [
     PutSchedule(EVERY, NOW),
     RemoveSchedule("report"),
     ListSchedules(),
+    Crash(CLAIM, NOW),
+    DequeueSegment("mail", "t", NOW, "host:1"),
+    HeartbeatSegment(Claim(SEGMENT.name, "t"), NOW),
+    SettleSegment(Claim(SEGMENT.name, "t"), (PART,), OUTCOMES, (SEGMENT,), NOW),
+    ReleaseSegment(Claim(SEGMENT.name, "t")),
 ]
 
 
@@ -143,6 +169,8 @@ ANSWERS = [
     (PutSchedule(EVERY, NOW), EVERY),
     (ListSchedules(), [CRON, EVERY]),
     (ListSchedules(), []),
+    (DequeueSegment("mail", "t", NOW), SegmentClaim(HELD, 7)),
+    (DequeueSegment("mail", "t", NOW), None),
 ]
 
 
@@ -188,6 +216,10 @@ def test_what_no_client_sends_is_refused():
     cancel = pb.Operation(cancel=pb.CancelRequest(job_id="1"))
     with pytest.raises(ConfigurationError, match="redriven or discarded"):
         operation_of(pb.Operation(settle_many=pb.SettleManyRequest(operations=[cancel])), NOW)
+    with pytest.raises(ConfigurationError, match="token"):
+        operation_of(pb.Operation(dequeue_segment=pb.DequeueSegmentRequest(entrypoint="mail")), NOW)
+    with pytest.raises(ConfigurationError, match="nacked, buried"):
+        operation_of(pb.Operation(settle_segment=pb.SettleSegmentRequest(failed=[cancel])), NOW)
     with pytest.raises(ConfigurationError, match="segment"):
         operation_of(pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[b"{"])), NOW)
 

@@ -17,6 +17,7 @@ from bucketq.operation import (
     ListInFile,
     Operation,
     Release,
+    SettleSegment,
     StepDown,
 )
 from bucketq.segment import Segment, SegmentLines
@@ -80,6 +81,12 @@ class ServedQueue(BrokerQueue):
         """Raise CorruptStateError if a segment that somebody else wrote is not what its entry says."""
         for segment in segments:
             SegmentLines(segment, await self.read_object(segment.name)).check_new()
+
+    async def check_settlement(self, operation: SettleSegment) -> None:
+        """Raise CorruptStateError if a part that somebody else wrote is not what its entry says."""
+        await self.check_segments(operation.rest)
+        for part in operation.completed:
+            part.lines(await self.read_object(part.name))
 
     async def find_archived(self, job_id: str) -> Ending | None:
         """How a job ended that is not in the queue any more; None if there never was one."""

@@ -26,6 +26,7 @@ from bucketq.operation import (
     Answers,
     Bury,
     Dequeue,
+    DequeueSegment,
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
@@ -33,6 +34,7 @@ from bucketq.operation import (
     Nack,
     Operation,
     Refuse,
+    SettleSegment,
     Transact,
 )
 from bucketq.operation.limits import Pause, Resume, SetLimit
@@ -156,9 +158,9 @@ class Service:
         return self._broker.settings.payload_bytes_max
 
     async def create_object(self, name: str, content: bytes) -> None:
-        """Create a segment or a payload."""
+        """Create a segment, a payload or a staged part."""
         if version_of(name) is None:
-            raise ConfigurationError(f"clients create segments and payloads, not {name!r}")
+            raise ConfigurationError(f"clients create segments, payloads and staged parts, not {name!r}")
         await self._broker.lead(lambda queue: queue.create_object(name, content))
 
     async def collect_garbage(self, *, dry_run: bool) -> list[ObjectInfo]:
@@ -177,6 +179,8 @@ async def _checked_or_refused(queue: ServedQueue, operation: Operation) -> Opera
             await queue.check_segments(operation.segments)
         if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
             await queue.check_segments(operation.part.segments)
+        if isinstance(operation, SettleSegment):
+            await queue.check_settlement(operation)
         return _checked(operation)
     except BucketQError as error:
         # As an operation: of a batch that is sent again it may have been applied, and used up, before.
@@ -204,6 +208,11 @@ def _checked(operation: Operation) -> Operation:
             _check_name("a worker's name", operation.worker or "?")
             # A short batch is always allowed.
             return replace(operation, batch_size=min(operation.batch_size, BATCH_SIZE_MAX))
+        case DequeueSegment():
+            _check_name("a token", operation.token)
+            _check_name("a worker's name", operation.worker or "?")
+        case SettleSegment():
+            return replace(operation, failed=tuple(map(_checked, operation.failed)))
         case Ack() if operation.result:
             return replace(operation, result=result_json(msgspec.Raw(operation.result)))
         case Nack():

@@ -13,7 +13,7 @@ from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import JobStatus, Moment
 from bucketq.jobline import UNREADABLE
-from bucketq.ledger import FinishedLine, Ledger
+from bucketq.ledger import FinishedLine, Ledger, SealedBatch
 from bucketq.loads import Loads
 from bucketq.schedule import Schedules
 from bucketq.segment import Segment
@@ -60,6 +60,8 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
         raise CorruptStateError(f"{name} holds two schedules of the same name. Nothing was changed.")
     if _has_doubles(segment.name for segment in segments):
         raise CorruptStateError(f"{name} holds the same segment twice. Nothing was changed.")
+    if any((one.status is JobStatus.IN_PROGRESS) is (one.hold is None) for one in segments):
+        raise CorruptStateError(f"{name}: a segment is in progress and not held. Nothing was changed.")
     state = _from_jqueue(document) if document.format == 0 else _from_document(document, segments, name)
     state.size = len(content)
     return state
@@ -132,7 +134,7 @@ def _from_jqueue(document: Document) -> QueueState:
 
 
 def _ledger(document: Document, name: str) -> Ledger:
-    for batch in document.sealed:
+    for batch in (*document.sealed, *document.staged):
         if ArchiveName.parse(batch) is None:
             raise CorruptStateError(
                 f"{name}: {batch!r} is no name for an archive object. Nothing was changed."
@@ -145,7 +147,9 @@ def _ledger(document: Document, name: str) -> Ledger:
         raise CorruptStateError(
             f"{name}: a finished job is damaged: {error}. Nothing was changed."
         ) from error
-    sealed = {batch: tuple(map(_one_line, lines)) for batch, lines in document.sealed.items()}
+    sealed = {batch: SealedBatch(tuple(map(_one_line, lines))) for batch, lines in document.sealed.items()}
+    for batch, parts in document.staged.items():
+        sealed[batch] = sealed.get(batch, SealedBatch())._replace(parts=tuple(parts))
     return Ledger(finished, sealed, document.archived, document.expired, document.expired_total)
 
 

@@ -11,6 +11,7 @@ from bucketq.election import Leader
 from bucketq.job import Count
 from bucketq.jobline import StoredJob
 from bucketq.kept_keys import KeptKey
+from bucketq.ledger import StagedPart
 from bucketq.limits import Limits, StoredBuckets
 from bucketq.loads import LoadMark
 from bucketq.schedule import StoredSchedule
@@ -19,7 +20,7 @@ from bucketq.sessions import SessionMark
 from bucketq.signatures import Signature
 from bucketq.turns import TurnLine
 
-FORMAT = 6
+FORMAT = 7
 Day = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\d$")]
 
 
@@ -87,6 +88,7 @@ class Document(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expired: dict[Day, Count] = {}
     expired_total: Count = 0
     sealed: dict[str, list[Raw]] = {}
+    staged: dict[str, list[StagedPart]] = {}
     finished: list[Raw] = []
     segments: list[StoredSegment] = []
     jobs: list[StoredJob]

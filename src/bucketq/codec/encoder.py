@@ -114,11 +114,13 @@ class StateEncoder:
         if ledger.expired_total:
             counts = _encode(ledger.expired), ledger.expired_total
             pieces.append(b',"expired":%b,"expired_total":%d' % counts)
-        if ledger.sealed:
+        if sealed := {name: batch.lines for name, batch in ledger.sealed.items() if batch.lines}:
             batches = (
-                _encode(name) + b":[\n" + b",\n".join(lines) + b"\n]" for name, lines in ledger.sealed.items()
+                _encode(name) + b":[\n" + b",\n".join(lines) + b"\n]" for name, lines in sealed.items()
             )
             pieces.append(b',"sealed":{' + b",".join(batches) + b"}")
+        if staged := {name: batch.parts for name, batch in ledger.sealed.items() if batch.parts}:
+            pieces.append(b',"staged":' + _encode(staged))
         if ledger.finished is not self._finished:
             self._finished, self._finished_blocks = ledger.finished, []
         if not ledger.finished:

@@ -7,7 +7,17 @@ of that state's transitions.
 
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
-from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.claims import (
+    Ack,
+    AckMany,
+    Bury,
+    Crash,
+    Dequeue,
+    Heartbeat,
+    Nack,
+    Release,
+    RequeueSilent,
+)
 from bucketq.operation.lookups import Count, Find, FindBatch, Listed, ListInFile, LookUp, Refresh
 from bucketq.operation.operation import (
     Answers,
@@ -21,6 +31,7 @@ from bucketq.operation.operation import (
     enqueued_by,
     knowing,
 )
+from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, ReleaseSegment, SettleSegment
 
 __all__ = [
     "Ack",
@@ -30,7 +41,9 @@ __all__ = [
     "Beat",
     "Bury",
     "Count",
+    "Crash",
     "Dequeue",
+    "DequeueSegment",
     "Elect",
     "Enqueue",
     "EnqueueBatch",
@@ -38,6 +51,7 @@ __all__ = [
     "Find",
     "FindBatch",
     "Heartbeat",
+    "HeartbeatSegment",
     "ListInFile",
     "Listed",
     "Load",
@@ -47,7 +61,9 @@ __all__ = [
     "Refresh",
     "Refuse",
     "Release",
+    "ReleaseSegment",
     "RequeueSilent",
+    "SettleSegment",
     "StepDown",
     "Submit",
     "Transact",

@@ -94,6 +94,16 @@ class Bury(msgspec.Struct, frozen=True, gc=False):
         return state.bury(self.claim, self.error, self.now, self.trace)
 
 
+class Crash(msgspec.Struct, frozen=True, gc=False):
+    """Give one job back whose worker died."""
+
+    claim: Claim
+    now: datetime
+
+    def __call__(self, state: QueueState) -> Job:
+        return state.requeue_stale(self.claim, self.now)
+
+
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """Say that the worker of one job lives."""
 
@@ -140,4 +150,9 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
         ]
         for job in silent:
             state.requeue_stale(Claim.of(job), self.now)
-        return len(silent)
+        taken = len(silent)
+        for segment, hold in state.backlog.held():
+            if hold.heartbeat_at < self.before:
+                state.requeue_stale_segment(Claim(segment.name, hold.token), self.now)
+                taken += segment.count
+        return taken

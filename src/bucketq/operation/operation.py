@@ -22,11 +22,22 @@ from bucketq.operation.chores import (
     Seal,
     Spill,
 )
-from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.claims import (
+    Ack,
+    AckMany,
+    Bury,
+    Crash,
+    Dequeue,
+    Heartbeat,
+    Nack,
+    Release,
+    RequeueSilent,
+)
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
 from bucketq.operation.retelling import from_kept, to_keep, told_by
 from bucketq.operation.schedules import Fire, ListSchedules, PutSchedule, RemoveSchedule
+from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, ReleaseSegment, SettleSegment
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.sessions import SessionMark
 from bucketq.state import QueueState
@@ -126,9 +137,14 @@ Operation = (
     | AckMany
     | Nack
     | Bury
+    | Crash
     | Heartbeat
     | Release
     | RequeueSilent
+    | DequeueSegment
+    | HeartbeatSegment
+    | SettleSegment
+    | ReleaseSegment
     | Cancel
     | Redrive
     | Discard
@@ -200,13 +216,15 @@ def bytes_of(operation: Operation) -> int:
             return len(operation.error or "") + len(operation.trace or "")
         case Transact():
             return sum(map(bytes_of, operation.operations))
+        case SettleSegment():
+            return sum(map(bytes_of, operation.failed))
     return 0
 
 
 def claims_of(operation: Operation) -> Iterator[Claim]:
     """The claims by which the operation's caller speaks, as a sign that a worker lives."""
     match operation:
-        case Ack() | Nack() | Bury() | Heartbeat():
+        case Ack() | Nack() | Bury() | Heartbeat() | HeartbeatSegment() | SettleSegment():
             yield operation.claim
         case AckMany():
             yield from operation.claims

@@ -16,8 +16,10 @@ from bucketq.operation.claims import AckMany, Bury, Dequeue, Nack
 from bucketq.operation.limits import ReadLimits
 from bucketq.operation.lookups import Count, Find, FindBatch, LookUp, Refresh
 from bucketq.operation.schedules import ListSchedules, PutSchedule
+from bucketq.operation.segment_claims import DequeueSegment
 from bucketq.operation.settlements import Cancel, Redrive
 from bucketq.refusal import Refusal
+from bucketq.segment_claim import SegmentClaim
 from bucketq.state import QueueState
 
 
@@ -68,6 +70,9 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
         case Dequeue():
             # There was nothing, or all of it is lost again. Whoever asked has to ask anew.
             return held.get(operation.token)
+        case DequeueSegment():
+            whole = (segment for segment, hold in state.backlog.held() if hold.token == operation.token)
+            return next((SegmentClaim(segment, state.version) for segment in whole), None)
         case Nack() | Bury():
             job = state.find(operation.claim.job_id)
             return job if job is not None and job.token is None else None

@@ -107,5 +107,5 @@ def _counters(options: Options) -> Counters:
     ledger = state.ledger
     # While a batch is on its way, younger ones may be counted already.
     counted = None if ledger.sealed else dict(ledger.archived)
-    on_the_way = len(list(ledger.lines()))
+    on_the_way = len(ledger.finished) + sum(batch.total for batch in ledger.sealed.values())
     return Counters(arrived(ledger.sealed, state.version), counted, on_the_way)

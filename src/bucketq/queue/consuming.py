@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -92,24 +92,13 @@ class Consuming(Channel):
             await q.nack(job, error, retry_in=30)
             await q.nack(job, error, retry=exponential(first_s=1, cap_s=600))
         """
-        claim, text, trace = Claim.of(job), error_text(error), trace or trace_text(error)
-        operation: Nack | Bury = Nack(claim, text, self._clock.now(), seconds_of(retry_in, "retry_in"), trace)
-        if retry is not None:
-            if retry_in:
-                raise ConfigurationError("give retry_in, or retry with a policy that decides, not both")
-            if not isinstance(job, Job):
-                raise ConfigurationError("a retry policy needs the Job that dequeue gave, not an id")
-            exception = error if isinstance(error, BaseException) else None
-            failure = Failure(job, job.failures, text or "", exception, self._mint.jitter())
-            decision = decide(retry, failure)
-            if isinstance(decision, Retry):
-                operation = replace(operation, retry_in_s=seconds_of(decision.after_s, "the policy's delay"))
-            else:
-                operation = Bury(claim, text or "given up", self._clock.now(), trace)
+        chance = 0.5 if retry is None else self._mint.jitter()
+        operation = failed(job, error, self._clock.now(), retry_in, retry, chance, trace)
         given_back: Job | None = await self._submit(operation)
         if given_back is None:
             # It was given back through a broker, and had moved on before the answer came.
-            raise JobNotFoundError(claim.job_id, f"job {claim.job_id} was given back, and has moved on since")
+            job_id = operation.claim.job_id
+            raise JobNotFoundError(job_id, f"job {job_id} was given back, and has moved on since")
         return given_back
 
     async def release(self, *jobs: Job | Claim | str) -> None:
@@ -159,6 +148,31 @@ class Consuming(Channel):
             for job in claimed:
                 with suppress(BucketQError):
                     await self.heartbeat(job)
+
+
+def failed(
+    job: Job | Claim | str,
+    error: str | BaseException | None,
+    now: datetime,
+    retry_in: Duration = 0.0,
+    retry: RetryPolicy | None = None,
+    chance: float = 0.5,
+    trace: str | None = None,
+) -> Nack | Bury:
+    """How an attempt at a job ended that failed: it is tried again, or given up if its policy says so."""
+    claim, text, trace = Claim.of(job), error_text(error), trace or trace_text(error)
+    outcome = Nack(claim, text, now, seconds_of(retry_in, "retry_in"), trace)
+    if retry is None:
+        return outcome
+    if retry_in:
+        raise ConfigurationError("give retry_in, or retry with a policy that decides, not both")
+    if not isinstance(job, Job):
+        raise ConfigurationError("a retry policy needs the Job that dequeue gave, not an id")
+    exception = error if isinstance(error, BaseException) else None
+    decision = decide(retry, Failure(job, job.failures, text or "", exception, chance))
+    if isinstance(decision, Retry):
+        return replace(outcome, retry_in_s=seconds_of(decision.after_s, "the policy's delay"))
+    return Bury(claim, text or "given up", now, trace)
 
 
 def _release(claimed: list[Job] | None) -> Operation | None:

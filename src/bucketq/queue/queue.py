@@ -4,10 +4,11 @@ from bucketq.queue.consuming import Consuming
 from bucketq.queue.control import Control
 from bucketq.queue.producing import Producing
 from bucketq.queue.results import Results
+from bucketq.queue.segments import Segments
 from bucketq.queue.settling import Settling
 
 
-class Queue(Producing, Consuming, Results, Settling, Control):
+class Queue(Producing, Consuming, Segments, Results, Settling, Control):
     """A durable job queue.
 
     Every method returns only after its change is safely stored; only the heartbeats of a

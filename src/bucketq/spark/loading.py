@@ -179,6 +179,7 @@ class TaskLoad:
                 keys=pile.keys,
                 ids=self._ids,
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
+                plain=not self._has_large and pile.priority is not None,
             )
             if writer.size >= SETTINGS.segment_bytes_max or pile is piles[-1]:
                 creating = self._objects.create_segment(writer, self._version)

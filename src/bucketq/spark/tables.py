@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from bucketq.archived_job import decode_archived
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import decode_job, encode_job
+from bucketq.ledger import SealedBatch
 from bucketq.segment import Segment, SegmentLines
 from bucketq.spark import columns
 from bucketq.spark.objects import side_objects
@@ -42,10 +44,11 @@ _READS_AHEAD = 4
 
 @dataclass
 class ArchivePart(InputPartition):
-    """Pieces of the archive, and lines that were still in queue.json."""
+    """Pieces of the archive, lines that were still in queue.json, and batches that were on their way."""
 
     pieces: Sequence[Piece]
     lines: Sequence[ArchiveLines] = ()
+    sealed: Sequence[tuple[str, SealedBatch]] = ()
 
 
 @dataclass
@@ -69,7 +72,10 @@ class ArchiveReader(DataSourceReader):
         pieces, state = asyncio.run(archive_of(self._options).plan(self._wanted))
         check_there(state, self._options)
         parts: list[InputPartition] = [ArchivePart(group) for group in in_tasks(pieces)]
-        on_the_way = [ArchiveLines.of(batch, lines) for batch, lines in state.ledger.sealed.items()]
+        # A batch with staged parts is worth a task.
+        sealed = state.ledger.sealed.items()
+        parts += [ArchivePart((), (), [(name, batch)]) for name, batch in sealed if batch.parts]
+        on_the_way = [ArchiveLines.of(name, batch.lines) for name, batch in sealed if not batch.parts]
         finished = [entry.line for entry in state.ledger.finished]
         on_the_way.append(ArchiveLines.of("queue.json, finished", finished))
         return [*parts, ArchivePart((), on_the_way)]
@@ -169,7 +175,7 @@ def read_archived(
         yield from _read_as_it_is(options, part, names)
         return
     gathered: list[ArchiveLines] = []
-    for lines in chain(part.lines, in_sync(_read(archive_of(options), part.pieces))):
+    for lines in chain(part.lines, in_sync(_read(archive_of(options), part))):
         gathered.append(lines)
         if sum(len(one.lines) for one in gathered) >= _LINES_AT_ONCE:
             yield _rows(options, gathered, names, wanted)
@@ -181,19 +187,21 @@ def read_archived(
 def _read_as_it_is(options: Options, part: ArchivePart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     damages: list[Damage] = []
     archive = Archive(options.open(), damages.append)
-    for lines in chain(part.lines, in_sync(_read(archive, part.pieces))):
+    for lines in chain(part.lines, in_sync(_read(archive, part))):
         # Of objects that are being read ahead, too; all come in the end.
         found, damages[:] = list(damages), []
         if lines.lines or found:
             yield columns.unread(lines, found, names)
 
 
-async def _read(archive: Archive, pieces: Iterable[Piece]) -> AsyncIterator[ArchiveLines]:
-    to_begin, begun = deque(pieces), deque[asyncio.Task[ArchiveLines]]()
+async def _read(archive: Archive, part: ArchivePart) -> AsyncIterator[ArchiveLines]:
+    to_begin = deque(partial(archive.lines, piece) for piece in part.pieces)
+    to_begin += [partial(archive.sealed_lines, name, batch) for name, batch in part.sealed]
+    begun = deque[asyncio.Task[ArchiveLines]]()
     try:
         while to_begin or begun:
             while to_begin and len(begun) < _READS_AHEAD:
-                begun.append(asyncio.create_task(archive.lines(to_begin.popleft())))
+                begun.append(asyncio.create_task(to_begin.popleft()()))
             yield await begun.popleft()
     finally:
         for task in begun:

@@ -23,8 +23,8 @@ a segment which is not on the shelf raises SegmentNeededError and is to be tried
 QueueState is made of parts, each a class that inherits from those it needs:
 
     contents ◀─ view ◀─ backlog ◀─ endings ◀─┬─ arrivals ◀─ settlements
-        ▲         ▲                          ├─ dispatch ◀─ undo ◀─ schedules (and arrivals)
-     brokers   archive                       └─ claims
+        ▲         ▲                          ├─ dispatch ◀─┬─ undo ◀─ schedules (and arrivals)
+     brokers   archive                       └─ claims     └─ segment_claims
 """
 
 from bucketq.state.queue_state import QueueState

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from bucketq.archived_job import kept_payloads, payloads_of_dead
+from bucketq.ledger import SealedBatch
 from bucketq.state.view import View
 
 
@@ -24,9 +25,10 @@ class WithArchive(View):
 
     def drop_archived(self, name: str) -> None:
         """Let go of a batch whose object is there."""
-        lines = self.ledger.sealed.get(name, ())
+        lines, parts = self.ledger.sealed.get(name, SealedBatch())
         if self.ledger.drop(name):
             self.changes += 1
+            self.dropped += [part.name for part in parts]
             if copied := kept_payloads(lines):
                 # A dead job still needs its own, and so does the one that does it again.
                 needed = {job.payload_object for job in self._table} | self._on_its_way()

@@ -55,6 +55,8 @@ class WithBacklog(View):
             raise ConfigurationError("a segment is in the queue already")
         if any(segment.status not in _NEW for segment in moved):
             raise ConfigurationError(f"new jobs are {' or '.join(_NEW)}")
+        if any(segment.crash or segment.hold for segment in moved):
+            raise ConfigurationError("new jobs are not claimed yet, and were not tried before")
         if any(segment.keys for segment in moved):
             raise ConfigurationError("jobs with unique keys are enqueued one by one, not in segments")
         for segment in moved:

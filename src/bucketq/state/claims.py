@@ -102,7 +102,7 @@ class WithClaims(WithEndings):
     def _held(self, claim: Claim) -> Job:
         job = self._table.get(claim.job_id)
         if job is None and self.backlog.may_hold(claim.job_id):
-            raise ClaimLostError(claim.job_id, "it is not in progress; it waits, or is finished")
+            raise ClaimLostError(claim.job_id, "it waits, is finished, or runs as one of a whole segment")
         if job is None:
             raise JobNotFoundError(claim.job_id)
         if job.status is not JobStatus.IN_PROGRESS:

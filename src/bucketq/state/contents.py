@@ -161,4 +161,5 @@ class Contents:
     @property
     def _lines(self) -> int:
         waiting = {(_QUEUED, entrypoint, None) for entrypoint in self._table.ready.entrypoints}
-        return max(1, len(waiting | {*self.backlog.lines}))
+        backlog = {line for line in self.backlog.lines if line[0] is not JobStatus.IN_PROGRESS}
+        return max(1, len(waiting | backlog))

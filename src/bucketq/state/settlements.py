@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus
-from bucketq.errors import ConfigurationError
+from bucketq.errors import ConfigurationError, JobNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.segment import Segment
@@ -27,6 +27,12 @@ class WithSettlements(WithArrivals):
         found = self.locate(job_id, where, is_dead=False)
         if isinstance(found, list):
             return found
+        if found.segment is not None and found.segment.hold is not None:
+            raise JobNotFoundError(
+                job_id,
+                f"job {job_id} runs as one of a whole segment, and none of those can be cancelled by itself;"
+                " it can if it fails, or comes back",
+            )
         cancelled = replace(found.job, is_cancelled=True)
         if found.job.status is JobStatus.IN_PROGRESS:
             if not found.job.is_cancelled:

@@ -1,8 +1,8 @@
 """Undo: an operation of several transitions lands whole, or not at all.
 
 What a transition assigns to the state is put back as it was, whatever it is. What it changes in
-place has a save point: the jobs in their table, batches, keys, buckets and turns in the journal, and two
-lists that only grow.
+place has a save point: the jobs in their table, batches, keys, buckets and turns in the journal, the
+ledger, and a list that only grows.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Undoable(WithDispatch):
         """Run a part of an operation; if it raises, the state is as it was before that part."""
         assigned = self.__dict__.copy()
         table, journal = self._table.save_point(), self._journal.save_point()
-        finished, dropped = len(self.ledger.finished), len(self.dropped)
+        ledger, dropped = self.ledger.save_point(), len(self.dropped)
         try:
             return operation(self)
         except BaseException:
@@ -37,6 +37,6 @@ class Undoable(WithDispatch):
             if has_new_dispatcher or journal != self._journal.save_point():
                 self._journal.roll_back(journal)
                 self._go_by(self.limits)
-            self.ledger.cut(finished)
+            self.ledger.roll_back(ledger)
             del self.dropped[dropped:]
             raise

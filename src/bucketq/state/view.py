@@ -49,7 +49,7 @@ class View(Contents):
         return self._table.queued(entrypoint)
 
     def in_progress_jobs(self) -> tuple[Job, ...]:
-        """The jobs that a worker holds, in the order of enqueueing."""
+        """The jobs that a worker holds, but for those in claimed segments, in the order of enqueueing."""
         return self.with_status(JobStatus.IN_PROGRESS)
 
     def dead_jobs(self) -> tuple[Job, ...]:
@@ -66,6 +66,9 @@ class View(Contents):
             return job
         if line := line_of(self.ledger.lines(), job_id):
             return Ending.of_line(line)
+        for part in self.ledger.parts():
+            if part.may_hold(job_id) and (line := line_of(self.shelf.lines(part), job_id)):
+                return Ending.of_line(line)
         found = (self.shelf.find(segment, job_id) for segment in self.backlog.may_hold(job_id))
         return next((job for job in found if job is not None), None)
 
@@ -98,7 +101,7 @@ class View(Contents):
         """The counts, without looking at the jobs."""
         return Stats(
             queued=self.waiting(),
-            in_progress=self._table.count(JobStatus.IN_PROGRESS),
+            in_progress=self._count(JobStatus.IN_PROGRESS),
             dead=self._count(JobStatus.DEAD),
             enqueued_total=self.enqueued_total,
             completed_total=self.completed_total,
@@ -139,7 +142,8 @@ class View(Contents):
         payloads |= self._on_its_way()
         followers = [batch.then for _, batch in self.batches if batch.then is not None]
         payloads |= {job.payload_object for job in followers if job.payload_object is not None}
-        return payloads | {name for segment in self.backlog for name in segment.objects}
+        segments = {name for segment in self.backlog for name in segment.objects}
+        return payloads | segments | {part.name for part in self.ledger.parts()}
 
     def _on_its_way(self) -> set[str]:
         """The payloads that the archive has yet to copy."""

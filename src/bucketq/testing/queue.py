@@ -5,6 +5,9 @@ Subclass it and give `open`; run it with pytest and pytest-asyncio:
     class TestMyQueue(QueueContract):
         def open(self):
             return BrokerQueue(MyStorage())
+
+SegmentContract is the same for what only queues with objects beside them can do: to give out whole
+segments.
 """
 
 from bucketq.testing.contract.attempts import Attempts
@@ -16,6 +19,7 @@ from bucketq.testing.contract.limits import Limits
 from bucketq.testing.contract.order import Order
 from bucketq.testing.contract.payloads import Payloads
 from bucketq.testing.contract.schedules import Schedules
+from bucketq.testing.contract.segments import Segments
 from bucketq.testing.contract.transactions import Transactions
 
 
@@ -32,3 +36,7 @@ class QueueContract(
     Limits,
 ):
     """The behaviour of a queue, as tests. Every call of `open` gives a new, empty queue."""
+
+
+class SegmentContract(Segments):
+    """How whole segments are claimed and settled, as tests. `open` is as for QueueContract."""

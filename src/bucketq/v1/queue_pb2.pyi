@@ -315,6 +315,54 @@ class ReleaseRequest(_message.Message):
     left: bool
     def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., left: _Optional[bool] = ...) -> None: ...
 
+class CrashRequest(_message.Message):
+    __slots__ = ("claim",)
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+
+class DequeueSegmentRequest(_message.Message):
+    __slots__ = ("entrypoint", "token", "worker")
+    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    entrypoint: str
+    token: str
+    worker: str
+    def __init__(self, entrypoint: _Optional[str] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ...) -> None: ...
+
+class SegmentClaim(_message.Message):
+    __slots__ = ("segment", "version")
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    segment: bytes
+    version: int
+    def __init__(self, segment: _Optional[bytes] = ..., version: _Optional[int] = ...) -> None: ...
+
+class HeartbeatSegmentRequest(_message.Message):
+    __slots__ = ("claim",)
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+
+class ReleaseSegmentRequest(_message.Message):
+    __slots__ = ("claim",)
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+
+class SettleSegmentRequest(_message.Message):
+    __slots__ = ("claim", "completed", "failed", "rest")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    REST_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    completed: _containers.RepeatedScalarFieldContainer[bytes]
+    failed: _containers.RepeatedCompositeFieldContainer[Operation]
+    rest: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., completed: _Optional[_Iterable[bytes]] = ..., failed: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ..., rest: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class RequeueStaleRequest(_message.Message):
     __slots__ = ("timeout_us",)
     TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
@@ -472,7 +520,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits", "crash", "dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -501,6 +549,11 @@ class Operation(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     SET_LIMIT_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    CRASH_FIELD_NUMBER: _ClassVar[int]
+    DEQUEUE_SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_SEGMENT_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -529,7 +582,12 @@ class Operation(_message.Message):
     resume: ResumeRequest
     set_limit: SetLimitRequest
     limits: LimitsRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ...) -> None: ...
+    crash: CrashRequest
+    dequeue_segment: DequeueSegmentRequest
+    heartbeat_segment: HeartbeatSegmentRequest
+    release_segment: ReleaseSegmentRequest
+    settle_segment: SettleSegmentRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ..., crash: _Optional[_Union[CrashRequest, _Mapping]] = ..., dequeue_segment: _Optional[_Union[DequeueSegmentRequest, _Mapping]] = ..., heartbeat_segment: _Optional[_Union[HeartbeatSegmentRequest, _Mapping]] = ..., release_segment: _Optional[_Union[ReleaseSegmentRequest, _Mapping]] = ..., settle_segment: _Optional[_Union[SettleSegmentRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")
@@ -572,7 +630,7 @@ class Refusals(_message.Message):
     def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "schedules", "ending", "batch", "limits")
+    __slots__ = ("done", "refusal", "added", "jobs", "job", "refusals", "number", "stats", "segments", "schedules", "ending", "batch", "limits", "segment_claim")
     DONE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -586,6 +644,7 @@ class Answer(_message.Message):
     ENDING_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_CLAIM_FIELD_NUMBER: _ClassVar[int]
     done: Done
     refusal: Refusal
     added: Sequences
@@ -599,7 +658,8 @@ class Answer(_message.Message):
     ending: Ending
     batch: BatchCounts
     limits: LimitsResponse
-    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., schedules: _Optional[_Union[Schedules, _Mapping]] = ..., ending: _Optional[_Union[Ending, _Mapping]] = ..., batch: _Optional[_Union[BatchCounts, _Mapping]] = ..., limits: _Optional[_Union[LimitsResponse, _Mapping]] = ...) -> None: ...
+    segment_claim: SegmentClaim
+    def __init__(self, done: _Optional[_Union[Done, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., added: _Optional[_Union[Sequences, _Mapping]] = ..., jobs: _Optional[_Union[Jobs, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., number: _Optional[int] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., segments: _Optional[_Union[Segments, _Mapping]] = ..., schedules: _Optional[_Union[Schedules, _Mapping]] = ..., ending: _Optional[_Union[Ending, _Mapping]] = ..., batch: _Optional[_Union[BatchCounts, _Mapping]] = ..., limits: _Optional[_Union[LimitsResponse, _Mapping]] = ..., segment_claim: _Optional[_Union[SegmentClaim, _Mapping]] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("session", "number", "seen_version", "operations")

@@ -15,6 +15,7 @@ from bucketq.operation import AckMany, Dequeue, Enqueue, Find, Operation
 from bucketq.operation.schedules import ListSchedules, PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive
 from bucketq.schedule import Schedule
+from bucketq.segment_claim import SegmentClaim
 from bucketq.state import Stats
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire.jobs import job_message, job_of
@@ -22,7 +23,7 @@ from bucketq.wire.limits import limits_message, limits_of
 from bucketq.wire.moments import EPOCH
 from bucketq.wire.refusals import error_of, refusal_message
 from bucketq.wire.schedules import schedule_message, schedule_of
-from bucketq.wire.segments import segments_of
+from bucketq.wire.segments import segment_claim_message, segment_claim_of, segments_of
 
 
 def answer_message(operation: Operation, answer: Any) -> pb.Answer:
@@ -46,6 +47,8 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(schedules=pb.Schedules(schedules=[schedule_message(answer)]))
         case Limits():
             return pb.Answer(limits=limits_message(answer))
+        case SegmentClaim():
+            return pb.Answer(segment_claim=segment_claim_message(answer))
     match operation:
         case Enqueue():
             if all(job.key is None and not job.after for job in operation.jobs):
@@ -95,6 +98,8 @@ def answer_of(operation: Operation, message: pb.Answer) -> Any:
             return stats_of(message.stats)
         case "limits":
             return limits_of(message.limits)
+        case "segment_claim":
+            return segment_claim_of(message.segment_claim)
         case "segments":
             return list(segments_of(message.segments.segments))
         case "schedules":

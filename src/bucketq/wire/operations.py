@@ -13,19 +13,24 @@ from bucketq.operation import (
     AckMany,
     Bury,
     Count,
+    Crash,
     Dequeue,
+    DequeueSegment,
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
     Find,
     FindBatch,
     Heartbeat,
+    HeartbeatSegment,
     LookUp,
     Nack,
     Operation,
     Refresh,
     Release,
+    ReleaseSegment,
     RequeueSilent,
+    SettleSegment,
     Transact,
 )
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
@@ -36,7 +41,7 @@ from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_
 from bucketq.wire.limits import limit_message, limit_of
 from bucketq.wire.moments import EPOCH, MICROSECOND, microseconds, moment
 from bucketq.wire.schedules import schedule_message, schedule_of
-from bucketq.wire.segments import segments_of
+from bucketq.wire.segments import dequeue_segment_of, parts_of, segments_of
 
 
 def operation_message(operation: Operation) -> pb.Operation:
@@ -77,6 +82,10 @@ def operation_message(operation: Operation) -> pb.Operation:
             claim = claim_message(operation.claim)
             bury = pb.BuryRequest(claim=claim, error=operation.error, trace=operation.trace)
             return pb.Operation(bury=bury)
+        case Crash():
+            return pb.Operation(crash=pb.CrashRequest(claim=claim_message(operation.claim)))
+        case DequeueSegment() | HeartbeatSegment() | SettleSegment() | ReleaseSegment():
+            return _of_segment_message(operation)
         case Transact():
             parts = map(operation_message, operation.operations)
             return pb.Operation(transaction=pb.TransactionRequest(operations=parts))
@@ -153,6 +162,16 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             return Release(claims, now if message.release.left else None)
         case "bury":
             return Bury(claim_of(message.bury.claim), message.bury.error, now, _trace_of(message.bury))
+        case "crash":
+            return Crash(claim_of(message.crash.claim), now)
+        case "dequeue_segment":
+            return dequeue_segment_of(message.dequeue_segment, now)
+        case "heartbeat_segment":
+            return HeartbeatSegment(claim_of(message.heartbeat_segment.claim), now)
+        case "settle_segment":
+            return _settle_segment_of(message.settle_segment, now)
+        case "release_segment":
+            return ReleaseSegment(claim_of(message.release_segment.claim))
         case "transaction":
             parts = message.transaction.operations
             return Transact(tuple(operation_of(part, now, mint) for part in parts))
@@ -227,6 +246,39 @@ def _settlement_of(message: pb.Operation, now: datetime) -> Cancel | Redrive | D
     if len(dead) < len(parts):
         raise ConfigurationError("many jobs at once are redriven or discarded")
     return SettleMany(dead)
+
+
+def _of_segment_message(
+    operation: DequeueSegment | HeartbeatSegment | SettleSegment | ReleaseSegment,
+) -> pb.Operation:
+    match operation:
+        case DequeueSegment():
+            dequeue = pb.DequeueSegmentRequest(
+                entrypoint=operation.entrypoint, token=operation.token, worker=operation.worker
+            )
+            return pb.Operation(dequeue_segment=dequeue)
+        case HeartbeatSegment():
+            beat = pb.HeartbeatSegmentRequest(claim=claim_message(operation.claim))
+            return pb.Operation(heartbeat_segment=beat)
+        case ReleaseSegment():
+            release = pb.ReleaseSegmentRequest(claim=claim_message(operation.claim))
+            return pb.Operation(release_segment=release)
+    settle = pb.SettleSegmentRequest(
+        claim=claim_message(operation.claim),
+        completed=map(msgspec.json.encode, operation.completed),
+        failed=map(operation_message, operation.failed),
+        rest=map(msgspec.json.encode, operation.rest),
+    )
+    return pb.Operation(settle_segment=settle)
+
+
+def _settle_segment_of(message: pb.SettleSegmentRequest, now: datetime) -> SettleSegment:
+    outcomes = [operation_of(outcome, now) for outcome in message.failed]
+    failed = tuple(outcome for outcome in outcomes if isinstance(outcome, Nack | Bury | Crash))
+    if len(failed) < len(outcomes):
+        raise ConfigurationError("a single job of a segment is nacked, buried, or has crashed")
+    completed, rest = parts_of(message.completed), segments_of(message.rest)
+    return SettleSegment(claim_of(message.claim), completed, failed, rest, now)
 
 
 def _enqueue_message(operation: Enqueue) -> pb.EnqueueRequest:
