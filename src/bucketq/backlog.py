@@ -80,7 +80,7 @@ class Backlog:
         """Whether jobs with turns may wait here, of one tenant or of all."""
         return any(
             segment.first[0] <= priority <= segment.last[0]
-            and (segment.first[1] or segment.last[1] or segment.first[0] < segment.last[0])
+            and segment.may_have_turns
             and (tenant is None or segment.tenant in (None, tenant))
             for line, segments in self._lines.items()
             if line[0] is _QUEUED and line[1] == entrypoint

@@ -272,4 +272,7 @@ def _key(head: Job | Segment) -> Key:
 
 def _age(head: Job | Segment) -> tuple[int, int]:
     priority, _, sequence = _key(head)
+    if isinstance(head, Segment) and head.may_have_turns:
+        # Behind jobs that may not begin there may be one that came before them.
+        return priority, 0
     return priority, sequence
