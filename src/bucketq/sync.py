@@ -14,7 +14,16 @@ program do. Behind it an event loop runs in a thread of its own.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import timedelta
@@ -124,7 +133,7 @@ class Queue:
 
     def dequeue(
         self,
-        entrypoint: str | None = None,
+        entrypoint: str | Collection[str] | None = None,
         *,
         batch_size: int = 1,
         wait: float | None = None,
