@@ -26,6 +26,7 @@ from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectStoragePort
 from bucketq.upkeep import Upkeep
+from bucketq.wanted import Wanted
 
 
 class EmbeddedQueue(Queue):
@@ -109,7 +110,7 @@ class DirectQueue(EmbeddedQueue):
         writer: _Writer = mine.writer
         return writer
 
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         await asyncio.sleep(min(timeout_s, self.settings.poll_interval_s))
 
 
@@ -195,8 +196,8 @@ class BrokerQueue(EmbeddedQueue):
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         return self._opened().submit(operation, if_abandoned)
 
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
-        await self._opened().wait_ready(entrypoint, timeout_s)
+    async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
+        await self._opened().wait_ready(wanted, timeout_s)
 
     async def _wait_finished(self, job: Job, timeout_s: float) -> None:
         await self._opened().wait_finished(job, timeout_s)

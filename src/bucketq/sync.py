@@ -13,7 +13,16 @@ program do. Behind it an event loop runs in a thread of its own.
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -120,7 +129,7 @@ class Queue:
 
     def dequeue(
         self,
-        entrypoint: str | None = None,
+        entrypoint: str | Collection[str] | None = None,
         *,
         batch_size: int = 1,
         wait: float | None = None,

@@ -199,7 +199,7 @@ def test_every_call_by_itself(channel):
         (b"", 3, 2),
         (b"", 3, 3),
     ]
-    request = pb.DequeueRequest(entrypoint="mail", batch_size=2, worker="go:1", wait_us=10_000_000)
+    request = pb.DequeueRequest(entrypoints=["mail"], batch_size=2, worker="go:1", wait_us=10_000_000)
     first, second = ask(channel, "Dequeue", request, pb.Jobs).jobs
     assert (first.worker, first.status, first.payload) == ("go:1", pb.STATUS_IN_PROGRESS, b"[0]")
     claim = pb.Claim(job_id=first.id, token=first.token)
@@ -219,7 +219,7 @@ def test_every_call_by_itself(channel):
         [first] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
         [same] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
         assert same.id == first.id
-        ask(channel, "Dequeue", pb.DequeueRequest(entrypoint="x"), pb.Jobs)
+        ask(channel, "Dequeue", pb.DequeueRequest(entrypoints=["x"]), pb.Jobs)
         ask(channel, "Nack", pb.NackRequest(claim=pb.Claim(job_id=first.id)), pb.Job)
         if end == "Redrive":
             again = ask(channel, "Redrive", pb.RedriveRequest(job_id=first.id), pb.Job)

@@ -178,6 +178,4 @@ class SegmentedFlowAgainstModel(FlowAgainstModel):
 
 @pytest.mark.parametrize("machine", [FlowAgainstModel, SegmentedFlowAgainstModel])
 def test_against_the_model(machine):
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))

@@ -209,6 +209,4 @@ class KeysAgainstModel(QueueMachine):
 
 
 def test_keys_against_the_model():
-    run_state_machine_as_test(
-        KeysAgainstModel, settings=settings(max_examples=60, stateful_step_count=50, deadline=None)
-    )
+    run_state_machine_as_test(KeysAgainstModel, settings=settings(max_examples=60, stateful_step_count=50))

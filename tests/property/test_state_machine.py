@@ -213,6 +213,4 @@ class SegmentedQueueAgainstModel(QueueAgainstModel):
 
 @pytest.mark.parametrize("machine", [QueueAgainstModel, SegmentedQueueAgainstModel])
 def test_against_the_model(machine):
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))

@@ -10,13 +10,15 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 
-from actors import ENTRYPOINTS, slow_worker, worker, zombie
+from actors import slow_worker, worker, zombie
 from checkers import CHECKERS, removals, steps
 from record import ViolationError
 
 from bucketq import BucketQError, JobStatus
 from bucketq.testing.virtual_time import VirtualClock
 
+ENTRYPOINTS = ["mail", "thumb", "index"]
+LIFE_WANTED = [None, *ENTRYPOINTS, ("mail", "thumb"), ("index", "mail")]
 KEYS = ["k0", "k1", "k2"]
 LIMIT_KEYS = ["gpu-0", "gpu-1", "db"]
 TENANTS = ["small", "flood"]

@@ -328,6 +328,14 @@ MUTANTS = [
         first_seed=LIFE,
     ),
     Mutant(
+        "give out jobs of any entrypoint to whoever wants several",
+        ready.ReadyLine,
+        "first",
+        "map(self._first, wanted)",
+        "map(self._first, (*wanted, None))",
+        first_seed=LIFE,
+    ),
+    Mutant(
         "bring a job into line before its time",
         dispatch.WithDispatch,
         "_wake_in_file",

@@ -32,9 +32,9 @@ class RecordedQueue:
             )
             call.result = list(ids)
 
-    async def dequeue(self, entrypoint, batch_size, wait):
-        with self._call("dequeue", entrypoint, batch_size) as call:
-            jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
+    async def dequeue(self, wanted, batch_size, wait):
+        with self._call("dequeue", wanted, batch_size) as call:
+            jobs = await self._queue.dequeue(wanted, batch_size=batch_size, wait=wait)
             call.result = [(job.id, job.token) for job in jobs]
             call.payloads = {job.id: job.payload for job in jobs}
             return jobs

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketq.archive import Wanted
@@ -98,7 +98,6 @@ def expected(line):
     return row
 
 
-@settings(deadline=None)
 @given(st.lists(lines, min_size=1, max_size=8), st.booleans(), st.booleans())
 def test_columns_hold_what_the_lines_say(lines, is_compacted, is_formatted):
     written = [with_batch(line, 7) for line in lines] if is_compacted else lines
@@ -118,7 +117,6 @@ def test_columns_hold_what_the_lines_say(lines, is_compacted, is_formatted):
         assert (None if result is None else msgspec.json.decode(result)) == decode_archived(line).result
 
 
-@settings(deadline=None)
 @given(st.lists(jobs | stowed_jobs, max_size=5))
 def test_live_jobs_become_columns(jobs):
     batch = live(jobs, JOBS.names)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketq import (
@@ -114,7 +114,6 @@ async def test_order_holds_across_entrypoints_whether_they_are_few_or_many():
     assert [job.json() for job in await drained(storage)] == list(range(40_000))
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.binary(max_size=40)

@@ -106,6 +106,7 @@ OPERATIONS = [
     EnqueueSegments((SEGMENT,)),
     Dequeue(None, 1, "t", NOW, "host:1"),
     Dequeue("", 10_000, "t", NOW),
+    Dequeue(("mail", "thumb"), 1, "t", NOW),
     Ack(CLAIM, NOW, b'{"a":1}'),
     Ack(UNFENCED, NOW),
     AckMany((CLAIM, UNFENCED), NOW),
@@ -211,6 +212,9 @@ def test_what_no_client_sends_is_refused():
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")])), NOW)
     with pytest.raises(ConfigurationError, match="token"):
         operation_of(pb.Operation(dequeue=pb.DequeueRequest()), NOW)
+    with pytest.raises(ConfigurationError, match="from 1 to 100"):
+        many = pb.DequeueRequest(token="t", entrypoints=map(str, range(101)))
+        operation_of(pb.Operation(dequeue=many), NOW)
     with pytest.raises(ConfigurationError, match="if_exists"):
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(if_exists="never")), NOW)
     cancel = pb.Operation(cancel=pb.CancelRequest(job_id="1"))

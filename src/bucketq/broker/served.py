@@ -21,6 +21,7 @@ from bucketq.operation import (
     StepDown,
 )
 from bucketq.segment import Segment, SegmentLines
+from bucketq.wanted import Wanted
 
 
 class ServedQueue(BrokerQueue):
@@ -69,9 +70,9 @@ class ServedQueue(BrokerQueue):
         answers: Answers = await self._submit(batch)
         return answers
 
-    async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
-        await self._wait_ready(entrypoint, timeout_s)
+        await self._wait_ready(wanted, timeout_s)
 
     def give_back(self, claimed: list[Job]) -> None:
         """Undo claims that never reached a worker."""

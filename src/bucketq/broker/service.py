@@ -45,6 +45,7 @@ from bucketq.schedule import check_schedule
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import result_json
+from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
@@ -73,12 +74,12 @@ class Service:
         return await self._broker.lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
-        self, entrypoint: str | None, batch_size: int, wait_s: float, worker: str | None = None
+        self, wanted: Wanted, batch_size: int, wait_s: float, worker: str | None = None
     ) -> list[Job]:
         """Claim jobs; wait for some if there are none."""
         size, wait = min(batch_size, BATCH_SIZE_MAX), min(wait_s, WAIT_MAX_S)
         return await self._broker.lead(
-            lambda queue: queue.dequeue(entrypoint, batch_size=size, wait=wait, worker=worker),
+            lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
             if_abandoned=ServedQueue.give_back,
         )
 
@@ -127,9 +128,9 @@ class Service:
 
         return await self._broker.lead(perform)
 
-    async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
-        await self._broker.lead(lambda queue: queue.wait_ready(entrypoint, min(timeout_s, WAIT_MAX_S)))
+        await self._broker.lead(lambda queue: queue.wait_ready(wanted, min(timeout_s, WAIT_MAX_S)))
 
     async def stats(self) -> Stats:
         """How many jobs there are, and were."""

@@ -10,12 +10,13 @@ from bucketq.errors import JobNotFoundError, QueueFullError
 from bucketq.expiry import MoreExpiredError
 from bucketq.job import Claim, Job
 from bucketq.state import QueueState
+from bucketq.wanted import Wanted
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
     """Claim up to `batch_size` waiting jobs. None if there may be some, behind many that have expired."""
 
-    entrypoint: str | None
+    wanted: Wanted
     batch_size: int
     token: str
     now: datetime
@@ -23,11 +24,11 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> list[Job] | None:
         state.fire(self.now)
-        state.wake(self.now, self.entrypoint)
+        state.wake(self.now, self.wanted)
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             try:
-                job = state.dequeue(self.entrypoint, self.token, self.now, self.worker)
+                job = state.dequeue(self.wanted, self.token, self.now, self.worker)
             except MoreExpiredError:
                 return claimed or None
             except (SegmentNeededError, QueueFullError) as error:

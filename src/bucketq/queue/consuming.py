@@ -1,7 +1,7 @@
 """Consuming: jobs are claimed, kept alive, and given back, done or not."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from bucketq.progress import check_progress
 from bucketq.queue.channel import Channel
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
 from bucketq.transaction import result_json
+from bucketq.wanted import wanted_of
 
 
 class Consuming(Channel):
@@ -24,29 +25,28 @@ class Consuming(Channel):
 
     async def dequeue(
         self,
-        entrypoint: str | None = None,
+        entrypoint: str | Collection[str] | None = None,
         *,
         batch_size: int = 1,
         wait: float | None = None,
         worker: str | None = None,
     ) -> list[Job]:
-        """Claim up to `batch_size` jobs, of one entrypoint or of any.
+        """Claim up to `batch_size` jobs, of one entrypoint, of up to 100 in a list, or of any.
 
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
         empty list if there is nothing to do. `worker` is what the archive calls whoever
         claims them, if not the queue's own `worker`.
 
-            for job in await q.dequeue("resize", batch_size=10, wait=20):
+            for job in await q.dequeue(["resize", "rotate"], batch_size=10, wait=20):
                 ...
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
-        if entrypoint is not None and not isinstance(entrypoint, str):
-            raise ConfigurationError(f"dequeue takes one entrypoint, or none for any, not {entrypoint!r}")
+        wanted = wanted_of(entrypoint)
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             token, now = self._mint.token(), self._clock.now()
-            operation = Dequeue(entrypoint, batch_size, token, now, worker or self.worker)
+            operation = Dequeue(wanted, batch_size, token, now, worker or self.worker)
             claimed: list[Job] | None = await self._submit(operation, if_abandoned=_release)
             if claimed is None:
                 continue  # it was claimed through a broker, and lost again before the answer came
@@ -55,7 +55,7 @@ class Consuming(Channel):
                 continue  # their payloads were lost, and they are dead now
             if jobs or until_s is None or (remaining_s := until_s - self._clock.monotonic_s()) <= 0:
                 return jobs
-            await self._wait_ready(entrypoint, remaining_s)
+            await self._wait_ready(wanted, remaining_s)
 
     async def ack(self, job: Job | Claim | str, result: Any = None) -> None:
         """The job is done: it leaves the queue. `result`, if any, goes to the archive.

@@ -240,18 +240,18 @@ class EnqueueSegmentsRequest(_message.Message):
     def __init__(self, segments: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
-    __slots__ = ("entrypoint", "batch_size", "token", "worker", "wait_us")
-    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("entrypoints", "batch_size", "token", "worker", "wait_us")
+    ENTRYPOINTS_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     WAIT_US_FIELD_NUMBER: _ClassVar[int]
-    entrypoint: str
+    entrypoints: _containers.RepeatedScalarFieldContainer[str]
     batch_size: int
     token: str
     worker: str
     wait_us: int
-    def __init__(self, entrypoint: _Optional[str] = ..., batch_size: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., wait_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, entrypoints: _Optional[_Iterable[str]] = ..., batch_size: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., wait_us: _Optional[int] = ...) -> None: ...
 
 class Claim(_message.Message):
     __slots__ = ("job_id", "token")
@@ -682,12 +682,12 @@ class BatchResponse(_message.Message):
     def __init__(self, version: _Optional[int] = ..., answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
 
 class WaitReadyRequest(_message.Message):
-    __slots__ = ("entrypoint", "timeout_us")
-    ENTRYPOINT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("entrypoints", "timeout_us")
+    ENTRYPOINTS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
-    entrypoint: str
+    entrypoints: _containers.RepeatedScalarFieldContainer[str]
     timeout_us: int
-    def __init__(self, entrypoint: _Optional[str] = ..., timeout_us: _Optional[int] = ...) -> None: ...
+    def __init__(self, entrypoints: _Optional[_Iterable[str]] = ..., timeout_us: _Optional[int] = ...) -> None: ...
 
 class ReadObjectRequest(_message.Message):
     __slots__ = ("name",)

@@ -37,6 +37,7 @@ from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
+from bucketq.wanted import names_of, wanted_of
 from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_of
 from bucketq.wire.limits import limit_message, limit_of
 from bucketq.wire.moments import EPOCH, MICROSECOND, microseconds, moment
@@ -51,7 +52,7 @@ def operation_message(operation: Operation) -> pb.Operation:
             return pb.Operation(enqueue=_enqueue_message(operation))
         case Dequeue():
             dequeue = pb.DequeueRequest(
-                entrypoint=operation.entrypoint,
+                entrypoints=names_of(operation.wanted),
                 batch_size=operation.batch_size,
                 token=operation.token,
                 worker=operation.worker,
@@ -302,7 +303,7 @@ def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
     if not message.token:
         raise ConfigurationError("in a batch a dequeue comes with the claim's token")
     return Dequeue(
-        message.entrypoint if message.HasField("entrypoint") else None,
+        wanted_of(tuple(message.entrypoints) or None),
         message.batch_size or 1,
         message.token,
         now,
