@@ -13,6 +13,7 @@ from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.segment import Key, Needed, Segment, key_of
 from bucketq.settings import Settings
+from bucketq.wanted import Wanted, names_of
 
 # A segment should be worth its object.
 _SPILL_MIN_JOBS = 32
@@ -60,10 +61,10 @@ class Backlog:
         """Those that have segments."""
         return self._lines.keys()
 
-    def count(self, status: JobStatus, entrypoint: str | None = None) -> int:
-        """How many jobs of a status are here, of one entrypoint or of all."""
-        if entrypoint is not None:
-            return self._counts.get((status, entrypoint), 0)
+    def count(self, status: JobStatus, wanted: Wanted = None) -> int:
+        """How many jobs of a status are here, of some entrypoints or of all."""
+        if wanted is not None:
+            return sum(self._counts.get((status, name), 0) for name in names_of(wanted))
         return sum(count for (of_status, _), count in self._counts.items() if of_status is status)
 
     @property
@@ -80,7 +81,7 @@ class Backlog:
         """Whether jobs with turns may wait here, of one tenant or of all."""
         return any(
             segment.first[0] <= priority <= segment.last[0]
-            and (segment.first[1] or segment.last[1] or segment.first[0] < segment.last[0])
+            and segment.may_have_turns
             and (tenant is None or segment.tenant in (None, tenant))
             for line, segments in self._lines.items()
             if line[0] is _QUEUED and line[1] == entrypoint
@@ -92,30 +93,22 @@ class Backlog:
         line = self._lines.get((_QUEUED, entrypoint, limit_key))
         return line[0] if line else None
 
-    def upcoming(self, entrypoint: str | None, number: int) -> list[Segment]:
+    def upcoming(self, wanted: Wanted, number: int) -> list[Segment]:
         """The segments of waiting jobs whose turns come next."""
-        if entrypoint is not None:
-            return self._lines.get((_QUEUED, entrypoint, None), [])[:number]
-        heads = chain.from_iterable(line[:number] for line in self._of(_QUEUED))
+        heads = chain.from_iterable(line[:number] for line in self._of(_QUEUED, wanted))
         return sorted(heads, key=_turn)[:number]
 
-    def first(self, entrypoint: str | None) -> Segment | None:
+    def first(self, wanted: Wanted) -> Segment | None:
         """The segment of waiting jobs whose turn comes next."""
-        if entrypoint is not None:
-            line = self._lines.get((_QUEUED, entrypoint, None))
-            return line[0] if line else None
-        return min((line[0] for line in self._of(_QUEUED)), key=_turn, default=None)
+        return min((line[0] for line in self._of(_QUEUED, wanted)), key=_turn, default=None)
 
-    def first_scheduled(self, entrypoint: str | None = None) -> Segment | None:
-        """The segment with the job that is due next, of one entrypoint or of all."""
-        if entrypoint is not None:
-            line = self._lines.get((_SCHEDULED, entrypoint, None))
-            return line[0] if line else None
-        return min((line[0] for line in self._of(_SCHEDULED)), key=_turn, default=None)
+    def first_scheduled(self, wanted: Wanted = None) -> Segment | None:
+        """The segment with the job that is due next, of some entrypoints or of all."""
+        return min(self.firsts_scheduled(wanted), key=_turn, default=None)
 
-    def firsts_scheduled(self) -> list[Segment]:
+    def firsts_scheduled(self, wanted: Wanted) -> list[Segment]:
         """Of each entrypoint the segment with the job that is due next."""
-        return [line[0] for line in self._of(_SCHEDULED)]
+        return [line[0] for line in self._of(_SCHEDULED, wanted)]
 
     def follower(self, segment: Segment) -> Key | None:
         """Where the segment behind the first one of a line begins."""
@@ -162,8 +155,11 @@ class Backlog:
                 return found
         return []
 
-    def _of(self, status: JobStatus) -> Iterator[list[Segment]]:
-        return (segments for line, segments in self._lines.items() if line[0] is status and line[2] is None)
+    def _of(self, status: JobStatus, wanted: Wanted) -> list[list[Segment]]:
+        """The segments of each entrypoint, but for those of limit keys."""
+        if wanted is None:
+            return [line for of, line in self._lines.items() if of[0] is status and of[2] is None]
+        return [line for name in names_of(wanted) if (line := self._lines.get((status, name, None)))]
 
     def _put(self, segments: Iterable[Segment]) -> None:
         new: dict[Line, list[Segment]] = {}

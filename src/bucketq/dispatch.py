@@ -21,6 +21,7 @@ from bucketq.job import Job, JobStatus
 from bucketq.limits import SKEW_MAX, Bucket, Buckets, Limit, Limits, has_token, refilled_at
 from bucketq.segment import Key, Segment, key_of
 from bucketq.table import JobTable
+from bucketq.wanted import Wanted, names_of
 
 _NO_LIMIT = 1 << 31
 # For the jobs of one limit key no more workers are woken at once.
@@ -55,13 +56,11 @@ class Dispatcher:
         self._refills: list[tuple[datetime, str]] = []
         self._refill_of: dict[str, datetime] = {}
 
-    def next(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> Job | Segment | None:
+    def next(self, wanted: Wanted, now: datetime, backlog: Backlog) -> Job | Segment | None:
         """The job whose turn it is, or the segment that it may be in."""
         self._catch_up(now, backlog)
-        if entrypoint is not None:
-            return self._head(entrypoint, now) if self.room(entrypoint, now) else None
         best: Job | Segment | None = None
-        for one in self._served(None):
+        for one in self._served(wanted):
             if self.room(one, now) and (head := self._head(one, now)) is not None:
                 # Turns are those of one entrypoint: between two the one that came first is served first.
                 best = head if best is None or _age(head) < _age(best) else best
@@ -79,11 +78,11 @@ class Dispatcher:
         if self._buckets.limit_keys:
             self._buckets.forget_full(self._limit_of, now)
 
-    def claimable(self, entrypoint: str | None, now: datetime, backlog: Backlog) -> int:
+    def claimable(self, wanted: Wanted, now: datetime, backlog: Backlog) -> int:
         """About how many jobs may begin; 0 if certainly none."""
         self._catch_up(now, backlog)
         total = 0
-        for one in self._served(entrypoint):
+        for one in self._served(wanted):
             if (room := self.room(one, now)) and self._head(one, now) is not None:
                 unparked = self._table.ready.count(one) - self._count_parked(one)
                 beside = sum(segment.count for segment in backlog.upcoming(one, 2))
@@ -143,9 +142,9 @@ class Dispatcher:
             limit = self._limit_of_key[limit_key] = self._limits.of_key(limit_key)
             return limit
 
-    def _served(self, entrypoint: str | None) -> Iterable[str]:
-        if entrypoint is not None:
-            return (entrypoint,)
+    def _served(self, wanted: Wanted) -> Iterable[str]:
+        if wanted is not None:
+            return names_of(wanted)
         return self._table.ready.entrypoints | self._backlog.entrypoints
 
     def _catch_up(self, now: datetime, backlog: Backlog) -> None:
@@ -272,4 +271,7 @@ def _key(head: Job | Segment) -> Key:
 
 def _age(head: Job | Segment) -> tuple[int, int]:
     priority, _, sequence = _key(head)
+    if isinstance(head, Segment) and head.may_have_turns:
+        # Behind jobs that may not begin there may be one that came before them.
+        return priority, 0
     return priority, sequence

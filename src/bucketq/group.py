@@ -25,6 +25,7 @@ from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
 from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
+from bucketq.wanted import Wanted
 from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
@@ -52,7 +53,7 @@ class GroupCommit:
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
         self._last_commit_s = float("-inf")
-        self._waiters: dict[asyncio.Future[None], str | None] = {}
+        self._waiters: dict[asyncio.Future[None], Wanted] = {}
         self._poller: asyncio.Task[None] | None = None
         # Those who wait for a job's end, and the version at which they were told last.
         self._watchers: dict[asyncio.Future[None], Watch] = {}
@@ -92,13 +93,13 @@ class GroupCommit:
             self._departure = self._loop.call_later(may_wait_s, self._write_riders)
         return may_wait_s > 0
 
-    async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
         state = self._committer.state
-        if state is not None and state.claimable(entrypoint, self._clock.now()):
+        if state is not None and state.claimable(wanted, self._clock.now()):
             return  # it came between the empty answer and this question
         waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters[waiter] = entrypoint
+        self._waiters[waiter] = wanted
         if self._poller is None:
             self._poller = self._loop.create_task(self._poll(), name="bucketq poll")
         try:
@@ -223,14 +224,14 @@ class GroupCommit:
 
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
-        spare: dict[str | None, int] = {}
+        spare: dict[Wanted, int] = {}
         now = self._clock.now()
-        for waiter, entrypoint in self._waiters.items():
-            if entrypoint not in spare:
-                spare[entrypoint] = state.claimable(entrypoint, now)
-            if spare[entrypoint] > 0 and not waiter.done():
+        for waiter, wanted in self._waiters.items():
+            if wanted not in spare:
+                spare[wanted] = state.claimable(wanted, now)
+            if spare[wanted] > 0 and not waiter.done():
                 waiter.set_result(None)
-                spare[entrypoint] -= 1
+                spare[wanted] -= 1
 
     def _wake_watchers(self, state: QueueState) -> None:
         # Only by news: they look again when they are woken, and would wake each other for ever.

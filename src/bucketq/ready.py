@@ -1,11 +1,12 @@
-"""ReadyLine: the waiting jobs in queue.json, in the order of their turns, for any entrypoint."""
+"""ReadyLine: the waiting jobs in queue.json, in the order of their turns, for any entrypoints."""
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from bucketq.job import Job, JobStatus
 from bucketq.segment import Key, key_of
+from bucketq.wanted import Wanted
 
 _HEAP_SLACK = 64
 # Looking a member up in its class is slow.
@@ -22,15 +23,18 @@ class ReadyLine:
         self._jobs = jobs
         self._heaps: dict[str | None, list[tuple[Key, str]]] = {}
         self._counts: Counter[str | None] = Counter()
+        self._asked: set[Wanted] = set()
 
     @property
-    def asked(self) -> Collection[str | None]:
-        """The entrypoints that somebody wants jobs of, with None for any."""
-        return self._heaps.keys()
+    def asked(self) -> Collection[Wanted]:
+        """What somebody wants jobs of."""
+        return self._asked
 
-    def count(self, entrypoint: str | None = None) -> int:
-        """How many jobs wait here, of one entrypoint or of all."""
-        return self._counts[entrypoint]
+    def count(self, wanted: Wanted = None) -> int:
+        """How many jobs wait here, of some entrypoints or of all."""
+        if isinstance(wanted, tuple):
+            return sum(self._counts[name] for name in wanted)
+        return self._counts[wanted]
 
     @property
     def entrypoints(self) -> set[str]:
@@ -52,11 +56,19 @@ class ReadyLine:
                 if len(heap) > 2 * self._counts[asked] + _HEAP_SLACK:
                     del self._heaps[asked]
 
-    def first(self, entrypoint: str | None) -> Job | None:
+    def first(self, wanted: Wanted) -> Job | None:
         """The waiting job whose turn it is."""
-        heap = self._heaps.get(entrypoint)
-        if heap is None:
-            heap = self._heaps[entrypoint] = self._build(entrypoint)
+        self._asked.add(wanted)
+        if not isinstance(wanted, tuple):
+            return self._first(wanted)
+        if any(name not in self._heaps for name in wanted):
+            self._build(wanted)
+        return min(filter(None, map(self._first, wanted)), key=key_of, default=None)
+
+    def _first(self, entrypoint: str | None) -> Job | None:
+        if entrypoint not in self._heaps:
+            self._build([entrypoint])
+        heap = self._heaps[entrypoint]
         while heap:
             job = self._jobs.get(heap[0][1])
             # It may have been taken back, and come again with another place.
@@ -73,10 +85,18 @@ class ReadyLine:
         """Let all stand in line again."""
         self._heaps.clear()
 
-    def _build(self, entrypoint: str | None) -> list[tuple[Key, str]]:
-        # A sorted list is a heap.
-        return sorted(
-            (key_of(job), job.id)
-            for job in self._jobs.values()
-            if job.status is _QUEUED and entrypoint in (None, job.entrypoint)
-        )
+    def _build(self, entrypoints: Iterable[str | None]) -> None:
+        """Build the heaps that are missing, all in one pass."""
+        heaps: dict[str | None, list[tuple[Key, str]]] = {
+            one: [] for one in entrypoints if one not in self._heaps
+        }
+        is_any = None in heaps
+        for job in self._jobs.values():
+            if job.status is _QUEUED:
+                heap = heaps.get(None if is_any else job.entrypoint)
+                if heap is not None:
+                    heap.append((key_of(job), job.id))
+        for heap in heaps.values():
+            # A sorted list is a heap.
+            heap.sort()
+        self._heaps |= heaps

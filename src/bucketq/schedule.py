@@ -23,6 +23,7 @@ from bucketq.errors import BucketQError, ConfigurationError, PayloadError, Queue
 from bucketq.job import Job, JobStatus, Moment, Seconds
 from bucketq.jobline import StoredJob, encode_job, line_bytes
 from bucketq.new_job import NAME_MAX, JobOptions, check_new_job, is_text
+from bucketq.wanted import Wanted, is_wanted
 
 log = logging.getLogger("bucketq")
 
@@ -200,15 +201,15 @@ class Schedules:
         """Whether there is a tick to be fired."""
         return self.next_at is not None and self.next_at <= now
 
-    def wakes(self, entrypoint: str | None, now: datetime, room_bytes: int) -> bool:
-        """Whether a tick has come that brings a job of this entrypoint, or of any.
+    def wakes(self, wanted: Wanted, now: datetime, room_bytes: int) -> bool:
+        """Whether a tick has come that brings a job that is wanted.
 
         Not if its job has no room: whoever came for it would come again and again, in vain.
         """
         return self.is_due(now) and any(
             one.next_at is not None
             and one.next_at <= now
-            and entrypoint in (None, one.job.entrypoint)
+            and is_wanted(one.job.entrypoint, wanted)
             and line_bytes(one.job) <= room_bytes
             and one.is_known_here
             for one in self

@@ -88,6 +88,11 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """The objects that it consists of."""
         return [self.name, keys_name(self.name)] if self.keys else [self.name]
 
+    @property
+    def may_have_turns(self) -> bool:
+        """False if certainly none of its jobs has a turn, so that they stand in the order of enqueueing."""
+        return bool(self.first[1] or self.last[1] or self.first[0] < self.last[0])
+
     def may_hold(self, job_id: str) -> bool:
         """False if the job is certainly not in it."""
         return self.ids[0] <= job_id[:_ID_PREFIX] <= self.ids[1]

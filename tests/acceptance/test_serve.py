@@ -199,7 +199,7 @@ def test_every_call_by_itself(channel):
         (b"", 3, 2),
         (b"", 3, 3),
     ]
-    request = pb.DequeueRequest(entrypoint="mail", batch_size=2, worker="go:1", wait_us=10_000_000)
+    request = pb.DequeueRequest(entrypoints=["mail"], batch_size=2, worker="go:1", wait_us=10_000_000)
     first, second = ask(channel, "Dequeue", request, pb.Jobs).jobs
     assert (first.worker, first.status, first.payload) == ("go:1", pb.STATUS_IN_PROGRESS, b"[0]")
     claim = pb.Claim(job_id=first.id, token=first.token)
@@ -219,7 +219,7 @@ def test_every_call_by_itself(channel):
         [first] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
         [same] = ask(channel, "Enqueue", pb.EnqueueRequest(jobs=[keyed]), pb.Jobs).jobs
         assert same.id == first.id
-        ask(channel, "Dequeue", pb.DequeueRequest(entrypoint="x"), pb.Jobs)
+        ask(channel, "Dequeue", pb.DequeueRequest(entrypoints=["x"]), pb.Jobs)
         ask(channel, "Nack", pb.NackRequest(claim=pb.Claim(job_id=first.id)), pb.Job)
         if end == "Redrive":
             again = ask(channel, "Redrive", pb.RedriveRequest(job_id=first.id), pb.Job)
@@ -377,8 +377,14 @@ def entry(**changes):
         pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(), entry()])),
         pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(count=2**63)])),
         pb.Operation(dequeue=pb.DequeueRequest(token="x" * 1000)),
+        pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"{"])),
+        pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"1", b"2"])),
+        pb.Operation(heartbeat_many=pb.HeartbeatManyRequest(beats=[pb.HeartbeatRequest(progress=2)])),
     ],
-    ids=["a segment as a payload", "a long name", "no time", "twice", "a huge count", "a long token"],
+    ids=[
+        *("a segment as a payload", "a long name", "no time", "twice", "a huge count", "a long token"),
+        *("no JSON", "too many results", "too much progress"),
+    ],
 )
 def test_what_would_harm_the_queue_is_refused_and_the_others_are_not(channel, url, operation):
     for job in operation.enqueue.jobs:

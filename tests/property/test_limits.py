@@ -153,7 +153,8 @@ class LimitsAgainstModel(RuleBasedStateMachine):
         elif self.do(self.queue(who).nack(job)).status == "dead":
             del self.jobs[job.id]
             return
-        self.jobs[job.id].token = None
+        # Where turns were begun anew meanwhile, it has another one.
+        self.jobs[job.id] = ModelJob(self.do(self.queue(who).find(job)))
 
     @rule(who=WHO, entrypoint=st.none() | ENTRYPOINTS)
     def pause(self, who, entrypoint):

@@ -1,8 +1,8 @@
 """The actors: coroutines that use a queue as programs do, good ones and bad ones.
 
 An actor is `async def actor(q, world)`. `q` is a RecordedQueue, `world.random` the seeded
-dice, `world.is_stormy` says whether bad behaviour is still allowed. A new one joins by
-standing in ACTORS.
+dice, `world.is_stormy` says whether bad behaviour is still allowed, `world.wanted` which
+entrypoints workers ask for. A new one joins by standing in ACTORS.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from datetime import timedelta
 from bucketq import BucketQError, HeartbeatManager, JobNotFoundError
 
 ENTRYPOINTS = ["mail", "thumb"]
+WANTED = [None, *ENTRYPOINTS]
 
 
 async def producer(q, world):
@@ -93,10 +94,10 @@ async def onlooker(q, world):
 async def work_as(q, world, act):
     """Claim, do what `act` says (a coroutine function or a number of seconds), settle."""
     while True:
-        entrypoint = world.random.choice([None, *ENTRYPOINTS])
+        wanted = world.random.choice(world.wanted)
         batch_size, wait = world.random.choice([1, 1, 4]), world.random.choice([0, 0, 5])
         with suppress(BucketQError):
-            for job in await q.dequeue(entrypoint, batch_size, wait):
+            for job in await q.dequeue(wanted, batch_size, wait):
                 with suppress(JobNotFoundError):
                     await handle(q, world, act, job)
         await asyncio.sleep(world.random.uniform(0, 0.5))

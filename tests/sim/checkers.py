@@ -10,6 +10,7 @@ from itertools import pairwise
 from record import ViolationError
 
 from bucketq import JobCancelledError, JobNotFoundError, JobStatus, StorageError
+from bucketq.wanted import is_wanted
 
 EPSILON_S = 1e-6
 
@@ -126,6 +127,15 @@ def claims_are_stored_before_they_are_handed_out(record):
                     raise ViolationError(
                         f"a claim on {job_id} was handed out that is not stored", job_id, call
                     )
+
+
+def nobody_gets_what_was_not_asked_for(record):
+    entrypoints = {job.id: job.entrypoint for version in record.versions for job in version.state.jobs}
+    for call in record.calls.values():
+        if call.kind == "dequeue" and call.is_ok:
+            for job_id, _ in call.result:
+                if not is_wanted(entrypoints[job_id], call.about[0]):
+                    raise ViolationError(f"{job_id} was not asked for", job_id, call)
 
 
 def jobs_are_served_in_order(record):
@@ -332,6 +342,7 @@ CHECKERS = [
     acknowledged_enqueues_are_stored,
     acks_remove_their_own_claim_exactly_once,
     claims_are_stored_before_they_are_handed_out,
+    nobody_gets_what_was_not_asked_for,
     jobs_are_served_in_order,
     the_line_is_in_the_order_of_the_callers,
     empty_was_true_at_some_moment,

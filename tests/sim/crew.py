@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from actors import ACTORS, producer, worker
+from actors import ACTORS, WANTED, producer, worker
 from chronicle import Chronicle
 from recorded_queue import RecordedQueue
 
@@ -31,6 +31,7 @@ class RealWorld:
 
     is_stormy = True
     is_over = False
+    wanted = WANTED
 
     def __init__(self, log):
         self.random = random.Random()

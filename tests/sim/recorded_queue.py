@@ -1,7 +1,7 @@
 """RecordedQueue: a queue that writes down what its callers ask and are told."""
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 
 from record import Call
@@ -32,9 +32,9 @@ class RecordedQueue:
             )
             call.result = list(ids)
 
-    async def dequeue(self, entrypoint, batch_size, wait):
-        with self._call("dequeue", entrypoint, batch_size) as call:
-            jobs = await self._queue.dequeue(entrypoint, batch_size=batch_size, wait=wait)
+    async def dequeue(self, wanted, batch_size, wait):
+        with self._call("dequeue", wanted, batch_size) as call:
+            jobs = await self._queue.dequeue(wanted, batch_size=batch_size, wait=wait)
             call.result = [(job.id, job.token) for job in jobs]
             call.payloads = {job.id: job.payload for job in jobs}
             return jobs
@@ -68,6 +68,21 @@ class RecordedQueue:
     async def heartbeat(self, job):
         with self._call("heartbeat", (job.id, job.token)):
             await self._queue.heartbeat(job)
+
+    async def ack_many(self, jobs):
+        await self._call_many("ack", jobs, self._queue.ack_many(jobs, [job.id for job in jobs]))
+
+    async def heartbeat_many(self, jobs):
+        return await self._call_many("heartbeat", jobs, self._queue.heartbeat_many(jobs))
+
+    async def _call_many(self, kind, jobs, answer):
+        """Write down a call for each job."""
+        with ExitStack() as stack:
+            calls = {job.id: stack.enter_context(self._call(kind, (job.id, job.token))) for job in jobs}
+            refused = await answer
+            for error in refused:
+                calls[error.job_id].error = error
+            return refused
 
     async def transaction(self, job, follow_up):
         with self._call("transaction", (job.id, job.token)) as call:
@@ -119,7 +134,7 @@ class RecordedQueue:
             self._end(call, error)
             raise
         else:
-            self._end(call, None)
+            self._end(call, call.error)
 
     def _end(self, call, error):
         if not self._world.is_over:

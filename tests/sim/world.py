@@ -9,8 +9,8 @@ from contextvars import Context
 from datetime import timedelta
 from unittest.mock import patch
 
-from actors import ACTORS, producer, worker
-from life import LIFE_ACTORS, SKEW_S, closer, lives, planner
+from actors import ACTORS, WANTED, producer, worker
+from life import LIFE_ACTORS, LIFE_WANTED, SKEW_S, closer, lives, planner
 from network import Network, NetworkBrokers
 from record import Record
 from recorded_queue import RecordedQueue
@@ -53,6 +53,7 @@ class World:
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3
         self.is_about_life = lives(seed)
+        self.wanted = LIFE_WANTED if self.is_about_life else WANTED
         # The ids of jobs that somebody has enqueued.
         self.known_jobs = []
         self.network = Network(random.Random(seed))

@@ -24,7 +24,7 @@ FLOORS = [
         "loads",
         "signatures",
     },
-    {"job", "duration", "failure"},
+    {"job", "duration", "failure", "wanted"},
     {"jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"},
     {"segment", "archived_job", "schedule"},
     {
@@ -98,6 +98,7 @@ PURE = [
         "schedule",
         "expiry",
         "timeouts",
+        "wanted",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}

@@ -34,6 +34,7 @@ from bucketq.operation import (
     EnqueueSegments,
     Find,
     Heartbeat,
+    HeartbeatMany,
     Nack,
     Refresh,
     Release,
@@ -85,13 +86,16 @@ OPERATIONS = [
     EnqueueSegments((SEGMENT,)),
     Dequeue(None, 1, "t", NOW, "host:1"),
     Dequeue("", 10_000, "t", NOW),
+    Dequeue(("mail", "thumb"), 1, "t", NOW),
     Ack(CLAIM, NOW, b'{"a":1}'),
     Ack(UNFENCED, NOW),
     AckMany((CLAIM, UNFENCED), NOW),
+    AckMany((CLAIM, UNFENCED), NOW, (b"", b"[1]")),
     Nack(CLAIM, None, NOW),
     Nack(CLAIM, "", NOW),
     Bury(CLAIM, "no", NOW),
     Heartbeat(CLAIM, NOW),
+    HeartbeatMany((Heartbeat(CLAIM, NOW), Heartbeat(UNFENCED, NOW, 0.5, "half"))),
     Release((CLAIM,)),
     RequeueSilent(NOW - timedelta(minutes=5), NOW),
     Find("1"),
@@ -125,6 +129,7 @@ ANSWERS = [
     (Dequeue(None, 1, "t", NOW), None),
     (Ack(CLAIM, NOW), None),
     (AckMany((CLAIM,), NOW), []),
+    (HeartbeatMany((Heartbeat(CLAIM, NOW),)), []),
     (Nack(CLAIM, None, NOW), FULL),
     (RequeueSilent(NOW, NOW), 3),
     (Refresh(), 2**53 - 1),
@@ -183,6 +188,9 @@ def test_what_no_client_sends_is_refused():
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")])), NOW)
     with pytest.raises(ConfigurationError, match="token"):
         operation_of(pb.Operation(dequeue=pb.DequeueRequest()), NOW)
+    with pytest.raises(ConfigurationError, match="from 1 to 100"):
+        many = pb.DequeueRequest(token="t", entrypoints=map(str, range(101)))
+        operation_of(pb.Operation(dequeue=many), NOW)
     with pytest.raises(ConfigurationError, match="if_exists"):
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(if_exists="never")), NOW)
     cancel = pb.Operation(cancel=pb.CancelRequest(job_id="1"))

@@ -39,6 +39,7 @@ from bucketq.errors import (
 )
 from bucketq.mint import Mint
 from bucketq.v1 import queue_pb2 as pb
+from bucketq.wanted import wanted_of
 from bucketq.wire import (
     CHUNK_BYTES,
     STATUS_OF,
@@ -179,9 +180,9 @@ class GrpcShell:
         return pb.Jobs(jobs=[job_message(replace(job, payload=b"")) for job in added])
 
     async def _dequeue(self, request: pb.DequeueRequest) -> pb.Jobs:
-        entrypoint = request.entrypoint if request.HasField("entrypoint") else None
+        wanted = wanted_of(tuple(request.entrypoints) or None)
         jobs = await self._service.dequeue(
-            entrypoint, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
+            wanted, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
         )
         jobs = [job if job.payload_object is None else replace(job, payload=b"") for job in jobs]
         return pb.Jobs(jobs=map(job_message, jobs))
@@ -239,8 +240,8 @@ class GrpcShell:
         return pb.BatchResponse(version=version, answers=map(answer_message, operations, answers))
 
     async def _wait_ready(self, request: pb.WaitReadyRequest) -> pb.Done:
-        entrypoint = request.entrypoint if request.HasField("entrypoint") else None
-        await self._service.wait_ready(entrypoint, request.timeout_us / 1e6)
+        wanted = wanted_of(tuple(request.entrypoints) or None)
+        await self._service.wait_ready(wanted, request.timeout_us / 1e6)
         return pb.Done()
 
     async def _collect_garbage(self, request: pb.CollectGarbageRequest) -> pb.CollectGarbageResponse:

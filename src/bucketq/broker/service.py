@@ -23,6 +23,7 @@ from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
     Ack,
+    AckMany,
     Answers,
     Bury,
     Dequeue,
@@ -30,6 +31,7 @@ from bucketq.operation import (
     EnqueueBatch,
     EnqueueSegments,
     Heartbeat,
+    HeartbeatMany,
     Nack,
     Operation,
     Refuse,
@@ -42,7 +44,8 @@ from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
-from bucketq.transaction import result_json
+from bucketq.transaction import check_results, result_json
+from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
@@ -71,12 +74,12 @@ class Service:
         return await self._broker.lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
-        self, entrypoint: str | None, batch_size: int, wait_s: float, worker: str | None = None
+        self, wanted: Wanted, batch_size: int, wait_s: float, worker: str | None = None
     ) -> list[Job]:
         """Claim jobs; wait for some if there are none."""
         size, wait = min(batch_size, BATCH_SIZE_MAX), min(wait_s, WAIT_MAX_S)
         return await self._broker.lead(
-            lambda queue: queue.dequeue(entrypoint, batch_size=size, wait=wait, worker=worker),
+            lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
             if_abandoned=ServedQueue.give_back,
         )
 
@@ -125,9 +128,9 @@ class Service:
 
         return await self._broker.lead(perform)
 
-    async def wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
-        await self._broker.lead(lambda queue: queue.wait_ready(entrypoint, min(timeout_s, WAIT_MAX_S)))
+        await self._broker.lead(lambda queue: queue.wait_ready(wanted, min(timeout_s, WAIT_MAX_S)))
 
     async def stats(self) -> Stats:
         """How many jobs there are, and were."""
@@ -199,6 +202,9 @@ def _checked(operation: Operation) -> Operation:
             _check_batch(operation)
         case Heartbeat():
             check_progress(operation.progress, operation.note)
+        case HeartbeatMany():
+            for beat in operation.beats:
+                check_progress(beat.progress, beat.note)
         case Dequeue():
             _check_name("a token", operation.token)
             _check_name("a worker's name", operation.worker or "?")
@@ -206,6 +212,10 @@ def _checked(operation: Operation) -> Operation:
             return replace(operation, batch_size=min(operation.batch_size, BATCH_SIZE_MAX))
         case Ack() if operation.result:
             return replace(operation, result=result_json(msgspec.Raw(operation.result)))
+        case AckMany() if operation.results:
+            check_results(operation.claims, operation.results)
+            checked = (result_json(msgspec.Raw(result)) if result else b"" for result in operation.results)
+            return replace(operation, results=tuple(checked))
         case Nack():
             seconds_of(operation.retry_in_s, "retry_in")
             return replace(operation, error=error_text(operation.error))

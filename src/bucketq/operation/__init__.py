@@ -7,7 +7,17 @@ of that state's transitions.
 
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
-from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.claims import (
+    Ack,
+    AckMany,
+    Bury,
+    Dequeue,
+    Heartbeat,
+    HeartbeatMany,
+    Nack,
+    Release,
+    RequeueSilent,
+)
 from bucketq.operation.lookups import Count, Find, FindBatch, Listed, ListInFile, LookUp, Refresh
 from bucketq.operation.operation import (
     Answers,
@@ -38,6 +48,7 @@ __all__ = [
     "Find",
     "FindBatch",
     "Heartbeat",
+    "HeartbeatMany",
     "ListInFile",
     "Listed",
     "Load",

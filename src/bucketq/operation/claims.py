@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import repeat
 
 import msgspec
 
@@ -10,12 +11,13 @@ from bucketq.errors import JobNotFoundError, QueueFullError
 from bucketq.expiry import MoreExpiredError
 from bucketq.job import Claim, Job
 from bucketq.state import QueueState
+from bucketq.wanted import Wanted
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
     """Claim up to `batch_size` waiting jobs. None if there may be some, behind many that have expired."""
 
-    entrypoint: str | None
+    wanted: Wanted
     batch_size: int
     token: str
     now: datetime
@@ -23,11 +25,11 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> list[Job] | None:
         state.fire(self.now)
-        state.wake(self.now, self.entrypoint)
+        state.wake(self.now, self.wanted)
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             try:
-                job = state.dequeue(self.entrypoint, self.token, self.now, self.worker)
+                job = state.dequeue(self.wanted, self.token, self.now, self.worker)
             except MoreExpiredError:
                 return claimed or None
             except (SegmentNeededError, QueueFullError) as error:
@@ -57,12 +59,14 @@ class AckMany(msgspec.Struct, frozen=True, gc=False):
 
     claims: tuple[Claim, ...]
     now: datetime
+    # One for each claim, or none at all.
+    results: tuple[bytes, ...] = ()
 
     def __call__(self, state: QueueState) -> list[JobNotFoundError]:
         refused = []
-        for claim in self.claims:
+        for claim, result in zip(self.claims, self.results or repeat(b""), strict=False):
             try:
-                state.ack(claim, self.now)
+                state.ack(claim, self.now, result)
             except JobNotFoundError as error:
                 refused.append(error)
         return refused
@@ -112,6 +116,21 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
         progress = earlier.progress if self.progress is None else self.progress
         note = earlier.note if self.note is None else self.note
         return Heartbeat(self.claim, self.now, progress, note)
+
+
+class HeartbeatMany(msgspec.Struct, frozen=True, gc=False):
+    """Say that the workers of many jobs live; answer with an error for each claim that does not hold."""
+
+    beats: tuple[Heartbeat, ...]
+
+    def __call__(self, state: QueueState) -> list[JobNotFoundError]:
+        refused = []
+        for beat in self.beats:
+            try:
+                beat(state)
+            except JobNotFoundError as error:
+                refused.append(error)
+        return refused
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):

@@ -22,7 +22,17 @@ from bucketq.operation.chores import (
     Seal,
     Spill,
 )
-from bucketq.operation.claims import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Release, RequeueSilent
+from bucketq.operation.claims import (
+    Ack,
+    AckMany,
+    Bury,
+    Dequeue,
+    Heartbeat,
+    HeartbeatMany,
+    Nack,
+    Release,
+    RequeueSilent,
+)
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
 from bucketq.operation.retelling import from_kept, to_keep, told_by
@@ -127,6 +137,7 @@ Operation = (
     | Nack
     | Bury
     | Heartbeat
+    | HeartbeatMany
     | Release
     | RequeueSilent
     | Cancel
@@ -196,6 +207,8 @@ def bytes_of(operation: Operation) -> int:
             return len(operation.schedule.job.payload)
         case Ack():
             return len(operation.result)
+        case AckMany():
+            return sum(map(len, operation.results))
         case Nack() | Bury():
             return len(operation.error or "") + len(operation.trace or "")
         case Transact():
@@ -210,6 +223,8 @@ def claims_of(operation: Operation) -> Iterator[Claim]:
             yield operation.claim
         case AckMany():
             yield from operation.claims
+        case HeartbeatMany():
+            yield from (beat.claim for beat in operation.beats)
         case Transact() | Batch():
             for part in operation.operations:
                 if part is not None:

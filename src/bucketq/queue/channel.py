@@ -29,6 +29,7 @@ from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.wanted import Wanted
 
 
 class Channel(ABC):
@@ -126,7 +127,7 @@ class Channel(ABC):
         """Have the operation committed; the future brings its answer."""
 
     @abstractmethod
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
 
     async def _wait_finished(self, job: Job, timeout_s: float) -> None:

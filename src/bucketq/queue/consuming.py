@@ -1,7 +1,7 @@
 """Consuming: jobs are claimed, kept alive, and given back, done or not."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -12,11 +12,26 @@ from bucketq.duration import Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, JobNotFoundError
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
-from bucketq.operation import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Operation, Release, RequeueSilent
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Bury,
+    Dequeue,
+    Heartbeat,
+    HeartbeatMany,
+    Nack,
+    Operation,
+    Release,
+    RequeueSilent,
+)
 from bucketq.progress import check_progress
 from bucketq.queue.channel import Channel
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
-from bucketq.transaction import result_json
+from bucketq.transaction import check_results, result_json
+from bucketq.wanted import wanted_of
+
+# More in one commit would make queue.json large, and a message to a broker too.
+_RESULTS_BYTES_MAX = 8 * 1024 * 1024
 
 
 class Consuming(Channel):
@@ -24,29 +39,28 @@ class Consuming(Channel):
 
     async def dequeue(
         self,
-        entrypoint: str | None = None,
+        entrypoint: str | Collection[str] | None = None,
         *,
         batch_size: int = 1,
         wait: float | None = None,
         worker: str | None = None,
     ) -> list[Job]:
-        """Claim up to `batch_size` jobs, of one entrypoint or of any.
+        """Claim up to `batch_size` jobs, of one entrypoint, of up to 100 in a list, or of any.
 
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
         empty list if there is nothing to do. `worker` is what the archive calls whoever
         claims them, if not the queue's own `worker`.
 
-            for job in await q.dequeue("resize", batch_size=10, wait=20):
+            for job in await q.dequeue(["resize", "rotate"], batch_size=10, wait=20):
                 ...
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
-        if entrypoint is not None and not isinstance(entrypoint, str):
-            raise ConfigurationError(f"dequeue takes one entrypoint, or none for any, not {entrypoint!r}")
+        wanted = wanted_of(entrypoint)
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             token, now = self._mint.token(), self._clock.now()
-            operation = Dequeue(entrypoint, batch_size, token, now, worker or self.worker)
+            operation = Dequeue(wanted, batch_size, token, now, worker or self.worker)
             claimed: list[Job] | None = await self._submit(operation, if_abandoned=_release)
             if claimed is None:
                 continue  # it was claimed through a broker, and lost again before the answer came
@@ -55,7 +69,7 @@ class Consuming(Channel):
                 continue  # their payloads were lost, and they are dead now
             if jobs or until_s is None or (remaining_s := until_s - self._clock.monotonic_s()) <= 0:
                 return jobs
-            await self._wait_ready(entrypoint, remaining_s)
+            await self._wait_ready(wanted, remaining_s)
 
     async def ack(self, job: Job | Claim | str, result: Any = None) -> None:
         """The job is done: it leaves the queue. `result`, if any, goes to the archive.
@@ -66,12 +80,24 @@ class Consuming(Channel):
         """
         await self._submit(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
-    async def ack_many(self, jobs: Iterable[Job | Claim | str]) -> list[JobNotFoundError]:
-        """Acknowledge many jobs in one write; return an error for each that was refused."""
-        claims = tuple(map(Claim.of, jobs))
-        refused: list[JobNotFoundError] = (
-            await self._submit(AckMany(claims, self._clock.now())) if claims else []
-        )
+    async def ack_many(
+        self, jobs: Iterable[Job | Claim | str], results: Iterable[Any] | None = None
+    ) -> list[JobNotFoundError]:
+        """Acknowledge many jobs in one write; return an error for each that was refused.
+
+        `results`, if given, has one for each job, as `ack` takes it, or None. Those of more than
+        8 MiB take more than one write.
+
+            errors = await q.ack_many(jobs, results=[len(job.payload) for job in jobs])
+        """
+        claims, now = tuple(map(Claim.of, jobs)), self._clock.now()
+        contents: tuple[bytes, ...] = ()
+        if results is not None:
+            contents = tuple(map(result_json, results))
+            check_results(claims, contents)
+        refused: list[JobNotFoundError] = []
+        for part in _parts(contents) if claims else ():
+            refused += await self._submit(AckMany(claims[part], now, contents[part]))
         return refused
 
     async def nack(
@@ -129,8 +155,30 @@ class Consuming(Channel):
 
             await q.heartbeat(job, progress=0.4, note="page 4 of 10")
         """
-        check_progress(progress, note)
-        await self._submit(Heartbeat(Claim.of(job), self._clock.now(), progress, note))
+        beat = self._new_beat(job, progress, note)
+        if self._without_riders([beat]):
+            await self._submit(beat)
+
+    async def heartbeat_many(
+        self,
+        jobs: Iterable[Job | Claim | str],
+        progress: Mapping[str, tuple[float | None, str | None]] | None = None,
+    ) -> list[JobNotFoundError]:
+        """A worker is alive and busy with all of these; return an error for each claim that is lost.
+
+        A JobCancelledError among them tells of a job that somebody cancelled. `progress` may say,
+        by the id of a job, how far it is, and more, as `heartbeat` does.
+
+            errors = await q.heartbeat_many(jobs, {jobs[0].id: (0.4, "page 4 of 10")})
+        """
+        said, silence = progress or {}, (None, None)
+        beats = [self._new_beat(job, *said.get(Claim.of(job).job_id, silence)) for job in jobs]
+        beats = self._without_riders(beats)
+        refused: list[JobNotFoundError] | None = (
+            await self._submit(HeartbeatMany(tuple(beats))) if beats else None
+        )
+        # A broker that lets all of them ride along says nothing.
+        return refused or []
 
     async def requeue_stale(self, timeout: timedelta) -> int:
         """Take every job whose last heartbeat is older than `timeout`; return how many.
@@ -156,9 +204,27 @@ class Consuming(Channel):
     async def _keep_alive(self, claimed: list[Job]) -> None:
         while True:
             await asyncio.sleep(self.settings.stale_after_s / 3)
-            for job in claimed:
-                with suppress(BucketQError):
-                    await self.heartbeat(job)
+            with suppress(BucketQError):
+                await self.heartbeat_many(claimed)
+
+    def _new_beat(self, job: Job | Claim | str, progress: float | None, note: str | None) -> Heartbeat:
+        check_progress(progress, note)
+        return Heartbeat(Claim.of(job), self._clock.now(), progress, note)
+
+    def _without_riders(self, beats: list[Heartbeat]) -> list[Heartbeat]:
+        """The heartbeats that have to be written at once; the others ride along with a later write."""
+        return beats
+
+
+def _parts(contents: Sequence[bytes]) -> Iterator[slice]:
+    """Cut so that no part is too large for one commit."""
+    start = size = 0
+    for place, content in enumerate(contents):
+        size += len(content)
+        if size > _RESULTS_BYTES_MAX:
+            yield slice(start, place)
+            start, size = place, len(content)
+    yield slice(start, None)
 
 
 def _release(claimed: list[Job] | None) -> Operation | None:

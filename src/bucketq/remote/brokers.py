@@ -18,6 +18,7 @@ from bucketq.operation import Answers, Operation
 from bucketq.patience import Patience
 from bucketq.retry import Backoff
 from bucketq.storage.port import ObjectInfo
+from bucketq.wanted import Wanted
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class Brokers(Protocol):
         """Have a numbered batch applied."""
         ...
 
-    async def wait_ready(self, address: str, entrypoint: str | None, timeout_s: float) -> None:
+    async def wait_ready(self, address: str, wanted: Wanted, timeout_s: float) -> None:
         """Wait until a dequeue may find something, or the time is up."""
         ...
 

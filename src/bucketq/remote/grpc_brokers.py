@@ -16,6 +16,7 @@ from bucketq.operation import Answers, Operation, Refresh
 from bucketq.remote.brokers import UnreachableError
 from bucketq.storage.port import ObjectInfo
 from bucketq.v1 import queue_pb2 as pb
+from bucketq.wanted import Wanted, names_of
 from bucketq.wire import CHUNK_BYTES, answer_of, ending_of, error_of, info_of, operation_message
 
 M = TypeVar("M", bound=Message)
@@ -60,8 +61,8 @@ class GrpcBrokers:
         answers = map(answer_of, operations, response.answers)
         return Answers(response.version, [unsent.get(place, answer) for place, answer in enumerate(answers)])
 
-    async def wait_ready(self, address: str, entrypoint: str | None, timeout_s: float) -> None:
-        request = pb.WaitReadyRequest(entrypoint=entrypoint, timeout_us=int(timeout_s * 1e6))
+    async def wait_ready(self, address: str, wanted: Wanted, timeout_s: float) -> None:
+        request = pb.WaitReadyRequest(entrypoints=names_of(wanted), timeout_us=int(timeout_s * 1e6))
         await self._ask(address, "WaitReady", request, pb.Done)
 
     async def read_object(self, address: str, name: str) -> bytes:

@@ -17,6 +17,7 @@ from bucketq.remote.lane import Lane, choose
 from bucketq.remote.storage import RemoteStorage
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket, ObjectInfo
+from bucketq.wanted import Wanted
 
 T = TypeVar("T")
 
@@ -95,11 +96,11 @@ class RemoteQueue(Queue):
     async def _find_archived(self, job_id: str) -> Ending | None:
         return await self.ask(lambda brokers, address: brokers.find_archived(address, job_id))
 
-    async def _wait_ready(self, entrypoint: str | None, timeout_s: float) -> None:
+    async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         wait_s = min(timeout_s, _WAIT_AT_MOST_S)
         try:
             async with asyncio.timeout(timeout_s):
-                await self.ask(lambda brokers, address: brokers.wait_ready(address, entrypoint, wait_s))
+                await self.ask(lambda brokers, address: brokers.wait_ready(address, wanted, wait_s))
         except TimeoutError:
             return
         except (BucketQError, UnreachableError):

@@ -38,8 +38,8 @@ class WithBacklog(View):
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
         soon: dict[str, Segment] = {}
-        for entrypoint in self._table.ready.asked:
-            for segment in self.backlog.upcoming(entrypoint, 2):
+        for wanted in self._table.ready.asked:
+            for segment in self.backlog.upcoming(wanted, 2):
                 soon[segment.name] = segment
                 if segment.count > self.settings.hot_jobs_max:
                     break

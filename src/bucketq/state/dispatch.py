@@ -16,6 +16,7 @@ from bucketq.limits import Limits
 from bucketq.segment import Key, Segment, due_key, key_of
 from bucketq.state.endings import WithEndings
 from bucketq.unique import Holder
+from bucketq.wanted import Wanted
 
 # Looking a member up in its class is slow.
 _QUEUED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.IN_PROGRESS
@@ -31,13 +32,11 @@ _EXPIRED_AT_ONCE = 1000
 class WithDispatch(WithEndings):
     """How jobs are given out."""
 
-    def dequeue(
-        self, entrypoint: str | None, token: str, now: datetime, worker: str | None = None
-    ) -> Job | None:
+    def dequeue(self, wanted: Wanted, token: str, now: datetime, worker: str | None = None) -> Job | None:
         """Claim the next waiting job: lowest priority first, then first in, first out."""
-        job = self._next(entrypoint, now)
+        job = self._next(wanted, now)
         if job is not None and job.expires_at is not None:
-            job = self._next_unexpired(job, entrypoint, now)
+            job = self._next_unexpired(job, wanted, now)
         if job is None:
             self.changes += self.buckets.set_back(now)
             return None
@@ -61,31 +60,31 @@ class WithDispatch(WithEndings):
             self.turns.serve(job)
         return claimed
 
-    def claimable(self, entrypoint: str | None, now: datetime) -> int:
+    def claimable(self, wanted: Wanted, now: datetime) -> int:
         """About how many jobs a dequeue would find; 0 if certainly none."""
-        ticks = self.schedules.wakes(entrypoint, now, self._room)
+        ticks = self.schedules.wakes(wanted, now, self._room)
         if self._is_governed:
-            found = self._dispatcher.claimable(entrypoint, now, self.backlog)
-            return found + (ticks or self._may_wake(entrypoint, now))
+            found = self._dispatcher.claimable(wanted, now, self.backlog)
+            return found + (ticks or self._may_wake(wanted, now))
         latest = (due_key(now)[0], _LAST, _LAST)
-        job, segment = self._table.due.first(), self.backlog.first_scheduled(entrypoint)
+        job, segment = self._table.due.first(), self.backlog.first_scheduled(wanted)
         firsts = [*([key_of(job)] if job else ()), *([segment.first] if segment else ())]
-        return self.waiting(entrypoint) + (ticks or any(first <= latest for first in firsts))
+        return self.waiting(wanted) + (ticks or any(first <= latest for first in firsts))
 
     def next_refill(self, now: datetime) -> datetime | None:
         """When a job that waits for a rate may begin; None if there is none."""
         return self._dispatcher.next_refill(now) if self.limits else None
 
-    def wake(self, now: datetime, entrypoint: str | None = None) -> None:
+    def wake(self, now: datetime, wanted: Wanted = None) -> None:
         """Let scheduled jobs whose time has come stand in line, of very many not all at once.
 
-        Segments are looked into for one entrypoint, or for all.
+        Segments are looked into for some entrypoints, or for all.
         """
-        if self._table.due.first() is None and self.backlog.first_scheduled(entrypoint) is None:
+        if self._table.due.first() is None and self.backlog.first_scheduled(wanted) is None:
             return
         latest = (due_key(now)[0], _LAST, _LAST)
         self._wake_in_file(latest)
-        for due in self._due_segments(entrypoint, latest):
+        for due in self._due_segments(wanted, latest):
             segment: Segment | None = due
             while segment is not None and segment.first <= latest and self._takes_more(due.entrypoint):
                 self._bring_some_in(segment, latest)
@@ -96,13 +95,9 @@ class WithDispatch(WithEndings):
         while (job := self._table.due.first()) is not None and key_of(job) <= latest:
             self._put(self._in_line(replace(job, status=_QUEUED)))
 
-    def _due_segments(self, entrypoint: str | None, latest: Key) -> list[Segment]:
-        """The first segments with scheduled jobs that are due, of one entrypoint or of all."""
-        first = self.backlog.first_scheduled(entrypoint)
-        if first is None or first.first > latest:
-            return []
-        heads = [first] if entrypoint is not None else self.backlog.firsts_scheduled()
-        return [segment for segment in heads if segment.first <= latest]
+    def _due_segments(self, wanted: Wanted, latest: Key) -> list[Segment]:
+        """Of each entrypoint the first segment with scheduled jobs, if it is due."""
+        return [segment for segment in self.backlog.firsts_scheduled(wanted) if segment.first <= latest]
 
     def _takes_more(self, entrypoint: str) -> bool:
         """Whether not too many jobs of an entrypoint stand in line here already."""
@@ -115,31 +110,31 @@ class WithDispatch(WithEndings):
             self.buckets.keep_only(limits)
             self.changes += 1
 
-    def _next(self, entrypoint: str | None, now: datetime) -> Job | None:
+    def _next(self, wanted: Wanted, now: datetime) -> Job | None:
         if self._table.turned.left:
             self.turns.forget(self._table.turned, self.backlog)
-        return self._next_allowed(entrypoint, now) if self._is_governed else self._next_ready(entrypoint)
+        return self._next_allowed(wanted, now) if self._is_governed else self._next_ready(wanted)
 
     @property
     def _is_governed(self) -> bool:
         return self._is_limited or self.backlog.has_key_lines or bool(self.turns)
 
-    def _next_ready(self, entrypoint: str | None) -> Job | None:
+    def _next_ready(self, wanted: Wanted) -> Job | None:
         while True:
-            job = self._table.ready.first(entrypoint)
-            segment = self.backlog.first(entrypoint)
+            job = self._table.ready.first(wanted)
+            segment = self.backlog.first(wanted)
             if segment is None or (job is not None and key_of(job) < segment.first):
                 return job
             try:
                 self._bring_some_in(segment)
             except SegmentNeededError:
-                upcoming = self.backlog.upcoming(entrypoint, _SEGMENTS_AT_ONCE)
+                upcoming = self.backlog.upcoming(wanted, _SEGMENTS_AT_ONCE)
                 raise SegmentNeededError([one for one in upcoming if one not in self.shelf]) from None
 
-    def _next_allowed(self, entrypoint: str | None, now: datetime) -> Job | None:
+    def _next_allowed(self, wanted: Wanted, now: datetime) -> Job | None:
         """The next one where limits, pauses or tenants have a say."""
         while True:
-            head = self._dispatcher.next(entrypoint, now, self.backlog)
+            head = self._dispatcher.next(wanted, now, self.backlog)
             if head is None or isinstance(head, Job):
                 return head
             # What is in it may have to wait here, and that must not be without end.
@@ -151,26 +146,26 @@ class WithDispatch(WithEndings):
                 others = [one for one in upcoming if one is not head and one not in self.shelf]
                 raise SegmentNeededError([head, *others]) from None
 
-    def _next_unexpired(self, job: Job | None, entrypoint: str | None, now: datetime) -> Job | None:
+    def _next_unexpired(self, job: Job | None, wanted: Wanted, now: datetime) -> Job | None:
         """From this job on, the next one whose time is not over; those before it are finished."""
         for _ in range(_EXPIRED_AT_ONCE):
             if job is None or not is_expired(job, now):
                 return job
             self._expire(Holder(job), now)
             try:
-                job = self._next(entrypoint, now)
+                job = self._next(wanted, now)
             except SegmentNeededError as error:
                 raise MoreExpiredError from error
         raise MoreExpiredError
 
-    def _may_wake(self, entrypoint: str | None, now: datetime) -> bool:
+    def _may_wake(self, wanted: Wanted, now: datetime) -> bool:
         """Whether a scheduled job is due that may begin."""
         latest = (due_key(now)[0], _LAST, _LAST)
         job = self._table.due.first()
         # One in the file is brought into line by whoever comes, and is due no more.
         return (job is not None and key_of(job) <= latest) or any(
             self._takes_more(segment.entrypoint) and self._dispatcher.room(segment.entrypoint, now) > 0
-            for segment in self._due_segments(entrypoint, latest)
+            for segment in self._due_segments(wanted, latest)
         )
 
     def _go_by(self, limits: Limits) -> None:

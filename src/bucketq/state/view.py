@@ -10,6 +10,7 @@ from bucketq.job import Job, JobStatus
 from bucketq.segment import Segment, due_moment
 from bucketq.state.contents import Contents
 from bucketq.unique import Holder
+from bucketq.wanted import Wanted
 
 # Looking a member up in its class is slow.
 _QUEUED = JobStatus.QUEUED
@@ -108,9 +109,9 @@ class View(Contents):
             cancelled_total=self.cancelled_total,
         )
 
-    def waiting(self, entrypoint: str | None = None) -> int:
-        """How many jobs wait, of one entrypoint or of all, without looking at them."""
-        return self._table.ready.count(entrypoint) + self.backlog.count(_QUEUED, entrypoint)
+    def waiting(self, wanted: Wanted = None) -> int:
+        """How many jobs wait, of some entrypoints or of all, without looking at them."""
+        return self._table.ready.count(wanted) + self.backlog.count(_QUEUED, wanted)
 
     def _count(self, status: JobStatus) -> int:
         return self._table.count(status) + self.backlog.count(status)

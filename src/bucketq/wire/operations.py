@@ -20,6 +20,7 @@ from bucketq.operation import (
     Find,
     FindBatch,
     Heartbeat,
+    HeartbeatMany,
     LookUp,
     Nack,
     Operation,
@@ -32,6 +33,7 @@ from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.v1 import queue_pb2 as pb
+from bucketq.wanted import names_of, wanted_of
 from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_of
 from bucketq.wire.limits import limit_message, limit_of
 from bucketq.wire.moments import EPOCH, MICROSECOND, microseconds, moment
@@ -46,7 +48,7 @@ def operation_message(operation: Operation) -> pb.Operation:
             return pb.Operation(enqueue=_enqueue_message(operation))
         case Dequeue():
             dequeue = pb.DequeueRequest(
-                entrypoint=operation.entrypoint,
+                entrypoints=names_of(operation.wanted),
                 batch_size=operation.batch_size,
                 token=operation.token,
                 worker=operation.worker,
@@ -56,7 +58,8 @@ def operation_message(operation: Operation) -> pb.Operation:
             ack = pb.AckRequest(claim=claim_message(operation.claim), result=operation.result)
             return pb.Operation(ack=ack)
         case AckMany():
-            return pb.Operation(ack_many=pb.AckManyRequest(claims=map(claim_message, operation.claims)))
+            claims = map(claim_message, operation.claims)
+            return pb.Operation(ack_many=pb.AckManyRequest(claims=claims, results=operation.results))
         case Nack():
             nack = pb.NackRequest(
                 claim=claim_message(operation.claim),
@@ -66,10 +69,10 @@ def operation_message(operation: Operation) -> pb.Operation:
             )
             return pb.Operation(nack=nack)
         case Heartbeat():
-            beat = pb.HeartbeatRequest(
-                claim=claim_message(operation.claim), progress=operation.progress, note=operation.note
-            )
-            return pb.Operation(heartbeat=beat)
+            return pb.Operation(heartbeat=_heartbeat_message(operation))
+        case HeartbeatMany():
+            beats = map(_heartbeat_message, operation.beats)
+            return pb.Operation(heartbeat_many=pb.HeartbeatManyRequest(beats=beats))
         case Release():
             claims, left = map(claim_message, operation.claims), operation.left_at is not None
             return pb.Operation(release=pb.ReleaseRequest(claims=claims, left=left))
@@ -137,17 +140,16 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
         case "ack":
             return Ack(claim_of(message.ack.claim), now, message.ack.result)
         case "ack_many":
-            return AckMany(tuple(map(claim_of, message.ack_many.claims)), now)
+            acked = message.ack_many
+            return AckMany(tuple(map(claim_of, acked.claims)), now, tuple(acked.results))
         case "nack":
             nack = message.nack
             error = nack.error if nack.HasField("error") else None
             return Nack(claim_of(nack.claim), error, now, nack.retry_in_s, _trace_of(nack))
         case "heartbeat":
-            beat = message.heartbeat
-            progress = beat.progress if beat.HasField("progress") else None
-            return Heartbeat(
-                claim_of(beat.claim), now, progress, beat.note if beat.HasField("note") else None
-            )
+            return _heartbeat_of(message.heartbeat, now)
+        case "heartbeat_many":
+            return HeartbeatMany(tuple(_heartbeat_of(beat, now) for beat in message.heartbeat_many.beats))
         case "release":
             claims = tuple(map(claim_of, message.release.claims))
             return Release(claims, now if message.release.left else None)
@@ -250,12 +252,23 @@ def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
     if not message.token:
         raise ConfigurationError("in a batch a dequeue comes with the claim's token")
     return Dequeue(
-        message.entrypoint if message.HasField("entrypoint") else None,
+        wanted_of(tuple(message.entrypoints) or None),
         message.batch_size or 1,
         message.token,
         now,
         message.worker or None,
     )
+
+
+def _heartbeat_message(operation: Heartbeat) -> pb.HeartbeatRequest:
+    claim = claim_message(operation.claim)
+    return pb.HeartbeatRequest(claim=claim, progress=operation.progress, note=operation.note)
+
+
+def _heartbeat_of(message: pb.HeartbeatRequest, now: datetime) -> Heartbeat:
+    progress = message.progress if message.HasField("progress") else None
+    note = message.note if message.HasField("note") else None
+    return Heartbeat(claim_of(message.claim), now, progress, note)
 
 
 def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:

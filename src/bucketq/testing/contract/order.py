@@ -1,8 +1,10 @@
 """Order: which job is served next, and to whom."""
 
 import asyncio
+from typing import Any
 
-from bucketq.testing.contract.suite import QueueSuite
+from bucketq.errors import ConfigurationError
+from bucketq.testing.contract.suite import QueueSuite, raises
 
 
 class Order(QueueSuite):
@@ -29,6 +31,25 @@ class Order(QueueSuite):
             assert await q.dequeue("thumb") == []
             assert [job.payload for job in await q.dequeue()] == [b"1"]
 
+    async def test_several_entrypoints_share_one_line(self) -> None:
+        async with self.open() as q:
+            for number, entrypoint in enumerate(["thumb", "other", "mail", "thumb", "other", "mail"]):
+                await q.enqueue(entrypoint, number, priority=0 if number else 1)
+            jobs = await q.dequeue(["mail", "thumb", "nobody"], batch_size=3)
+            assert [job.json() for job in jobs] == [2, 3, 5], "lower priority first, then first in, first out"
+            assert [job.json() for job in await q.dequeue(("thumb", "mail"), batch_size=9)] == [0]
+            assert await q.dequeue(["mail", "thumb"]) == []
+            assert [job.json() for job in await q.dequeue(["other"], batch_size=9)] == [1, 4]
+
+    async def test_a_list_of_entrypoints_has_from_one_to_a_hundred(self) -> None:
+        async with self.open() as q:
+            await q.enqueue("e7")
+            assert len(await q.dequeue([f"e{number}" for number in range(100)])) == 1
+            wrong: list[Any] = [[], [f"e{number}" for number in range(101)], ["mail", None], b"mail", 7]
+            for entrypoints in wrong:
+                with raises(ConfigurationError):
+                    await q.dequeue(entrypoints)
+
     async def test_a_claimed_job_is_nobody_elses(self) -> None:
         async with self.open() as q:
             await q.enqueue_many("mail", [str(number) for number in range(20)])
@@ -53,6 +74,19 @@ class Order(QueueSuite):
             await q.enqueue_many("mail", range(3))
             claimed = await asyncio.gather(*waiting)
             assert sorted(job.json() for jobs in claimed for job in jobs) == [0, 1, 2]
+
+    async def test_a_dequeue_that_waits_for_several_gets_any_of_them(self) -> None:
+        async with self.open() as q:
+            waiting = [asyncio.create_task(q.dequeue(["mail", "thumb"], wait=30)) for _ in range(2)]
+            later = asyncio.create_task(q.dequeue(["mail", "later"], wait=30))
+            await asyncio.sleep(0)
+            await q.enqueue("other")
+            await q.enqueue("thumb", 1)
+            await q.enqueue("later", 2, delay=0.1)
+            assert [job.json() for job in await later] == [2]
+            await q.enqueue("mail", 3)
+            claimed = await asyncio.gather(*waiting)
+            assert sorted(job.json() for jobs in claimed for job in jobs) == [1, 3]
 
     async def test_a_waiting_dequeue_ends_when_its_time_is_up(self) -> None:
         async with self.open() as q:
