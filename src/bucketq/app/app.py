@@ -74,7 +74,7 @@ class App:
         self.run_middleware: list[AroundRun] = []
         self._enqueue_middleware: list[AroundEnqueue] = []
         self._connect: OpenQueue = lambda: connect(
-            url, via=via, storage_options=storage_options, settings=settings
+            self.url, via=via, storage_options=storage_options, settings=settings
         )
         self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[BrokerQueue | RemoteQueue]] = {}
         self._background: LoopThread | None = None
@@ -223,6 +223,21 @@ class App:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    def run(
+        self, *, concurrency: int = 20, entrypoints: Iterable[str] | None = None, grace_s: float = 30.0
+    ) -> None:
+        """Run jobs in this process until SIGTERM or SIGINT, as `bucketq work` does.
+
+            if __name__ == "__main__":
+                app.run(concurrency=50)
+
+        Raises what a resource raises that cannot be opened, and ConfigurationError.
+        """
+        # A worker knows its app; only this one method goes the other way.
+        from bucketq.app.worker import Worker
+
+        asyncio.run(Worker(self, concurrency=concurrency, entrypoints=entrypoints, grace_s=grace_s).serve())
+
     @contextmanager
     def connected_by(self, open_queue: OpenQueue) -> Iterator[None]:
         """Let other queues stand for the app's own inside the block, as tests do."""
@@ -250,7 +265,7 @@ class App:
         return places[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_app, (self.path,)
+        return load_app, (self.path, self.url)
 
     def _add(self, handler: Handler[..., Any]) -> Handler[..., Any]:
         check_plain(handler.entrypoint, handler.priority, 1)
@@ -281,8 +296,11 @@ class App:
             background.stop()
 
 
-def load_app(path: str) -> App:
-    """Import an app by its path, such as "myapp.jobs:app". Raises ConfigurationError."""
+def load_app(path: str, url: str | None = None) -> App:
+    """Import an app by its path, such as "myapp.jobs:app", if need be for the queue at another URL.
+
+    Raises ConfigurationError.
+    """
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise ConfigurationError(f"an app is named as module:name, such as myapp.jobs:app, not {path!r}")
@@ -297,6 +315,8 @@ def load_app(path: str) -> App:
     found = getattr(module, name, None)
     if not isinstance(found, App):
         raise ConfigurationError(f"{path} is {'not there' if found is None else f'no App but {found!r}'}")
+    if url is not None:
+        found.url = url
     return found
 
 

@@ -14,8 +14,13 @@ from msgspec import UNSET, UnsetType
 
 from bucketq.app.resources import PROVIDED
 from bucketq.errors import ConfigurationError, PayloadError
+from bucketq.transaction import result_json
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class UnfitResultError(PayloadError):
+    """A handler returned what cannot be stored: running it again would not help."""
 
 
 class Arguments:
@@ -82,9 +87,14 @@ def result_decoder(type_: Any) -> Callable[[Any], Any]:
     return lambda value: msgspec.convert(value, type_, dec_hook=_model)
 
 
-def plain_result(result: Any) -> Any:
-    """A result without models that only pydantic knows."""
-    return msgspec.to_builtins(result, enc_hook=_plain, str_keys=True) if _is_model(result) else result
+def encode_result(result: Any) -> bytes:
+    """What a handler returned, as JSON; nothing for None. Raises UnfitResultError."""
+    try:
+        if _is_model(result):
+            result = msgspec.to_builtins(result, enc_hook=_plain, str_keys=True)
+        return result_json(result)
+    except PayloadError as error:
+        raise UnfitResultError(f"it ran, but {error}") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

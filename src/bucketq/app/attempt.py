@@ -16,18 +16,18 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from bucketq.app.app import App
-from bucketq.app.arguments import plain_result
+from bucketq.app.arguments import UnfitResultError, encode_result
 from bucketq.app.handler import Handler
 from bucketq.app.middleware import wrap_run
 from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
 from bucketq.app.resources import Resources
 from bucketq.app.running import Report, Running, running_as
+from bucketq.duration import seconds_of
 from bucketq.errors import ConfigurationError, PayloadError
 from bucketq.expiry import timed_out
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Job
 from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
-from bucketq.transaction import result_json
 
 log = logging.getLogger("bucketq")
 
@@ -83,7 +83,7 @@ class Attempts:
         running = Running(job, report)
         with running_as(running):
             try:
-                run = await self._prepared(handler, running)
+                run = self._prepared(handler, running)
             except PayloadError as error:
                 return Rejected(error_text(error) or "")
             try:
@@ -92,18 +92,22 @@ class Attempts:
                         result = await run()
                 else:
                     result = await run()
+                return Completed(encode_result(result), tuple(running.calls))
+            except UnfitResultError as error:
+                return Rejected(str(error))
             except TimeoutError as error:
                 if job.timeout_s and limit.expired():
                     return self._failed(handler, job, error, timed_out(job))
                 return self._failed(handler, job, error)
+            except asyncio.CancelledError as error:
+                if _is_being_cancelled():
+                    raise
+                # The handler cancelled itself, or awaited something that was.
+                return self._failed(handler, job, error)
             except (Exception, SystemExit) as error:
                 return self._failed(handler, job, error)
-        try:
-            return Completed(result_json(plain_result(result)), tuple(running.calls))
-        except PayloadError as error:
-            return Rejected(f"it ran, but {error}")
 
-    async def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
+    def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
         arguments = handler.arguments.decode(running.job.payload)
         if handler.runs_in == "process" and self._processes is not None:
             run: Callable[[], Awaitable[Any]] = partial(self._processes.run, running)
@@ -126,6 +130,8 @@ class Attempts:
         failure = Failure(job, job.failures, text, error, random.random())
         try:
             decision = decide(handler.retry, failure)
+            if isinstance(decision, Retry):
+                seconds_of(decision.after_s, "the policy's delay")
         except Exception:
             log.exception("the retry policy of %s failed; going by the usual one", handler.entrypoint)
             decision = exponential()(failure)
@@ -146,3 +152,8 @@ def handlers_of(app: App, entrypoints: Iterable[str] | None) -> dict[str, Handle
             f"the app has no handler for {', '.join(missing)}; it has {', '.join(app.handlers)}"
         )
     return {name: app.handlers[name] for name in wanted}
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
