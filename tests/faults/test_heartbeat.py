@@ -188,4 +188,21 @@ def test_a_cancel_that_was_seen_is_told_by_the_next_heartbeat_though_it_could_ri
             assert (type(told), told.job_id) == (JobCancelledError, jobs[1].id)
             waiting.cancel()
 
+
+def test_after_an_outage_no_job_is_taken_from_a_worker_that_could_not_be_heard():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=30) as worker, broker(storage, stale_after_s=30) as rival:
+            await worker.enqueue("mail")
+            [job] = await worker.dequeue()
+            stolen = asyncio.create_task(rival.dequeue(wait=400))
+            async with HeartbeatManager(worker, job, interval=10 * SECOND):
+                await asyncio.sleep(20)
+                storage.is_down = True
+                await asyncio.sleep(200)
+                storage.is_down = False
+                await asyncio.sleep(100)
+            await worker.ack(job)
+            assert await stolen == []
+
     run(main())
