@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from bucketq.app.app import App
 from bucketq.app.attempt import Attempts, handlers_of
@@ -88,7 +88,12 @@ class Worker:
         """
         queue = await self.app.opened()
         loop = asyncio.get_running_loop()
-        threads = Threads(on_return=lambda: loop.call_soon_threadsafe(self._freed.set))
+
+        def on_return() -> None:
+            with suppress(RuntimeError):  # it outlived the loop
+                loop.call_soon_threadsafe(self._freed.set)
+
+        threads = Threads(on_return)
         async with AsyncExitStack() as stack:
             stack.callback(threads.shutdown)
             if any(handler.runs_in == "process" for handler in self._handlers.values()):

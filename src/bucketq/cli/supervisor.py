@@ -75,20 +75,20 @@ class Supervisor:
                 return
             if news.is_set():
                 continue
-            if code == _HOPELESS and self._watched is None:
+            if self._watched is not None and code > 0:
+                log.warning("worker %d cannot run; it is started again when a file has changed", number)
+                await news.wait()
+                continue
+            if code == _HOPELESS:
                 self._code = code
                 self._stop()
                 return
             false_starts = 0 if time.monotonic() - began_s > _STEADY_S else false_starts + 1
             pause_s = _BACKOFF.delay_s(false_starts, random.random())
-            if code == _HOPELESS:
-                log.warning("worker %d cannot run; it is started again when a file has changed", number)
-                await news.wait()
-            else:
-                log.warning(
-                    "worker %d ended with exit code %d; it is started again in %.1f s", number, code, pause_s
-                )
-                await asyncio.wait([asyncio.create_task(news.wait())], timeout=pause_s)
+            log.warning(
+                "worker %d ended with exit code %d; it is started again in %.1f s", number, code, pause_s
+            )
+            await asyncio.wait([asyncio.create_task(news.wait())], timeout=pause_s)
 
     async def _run_one(self, number: int) -> int:
         process = await asyncio.create_subprocess_exec(
