@@ -20,10 +20,10 @@ async def beat(queue: Queue, slots: Slots, settling: Settling) -> None:
     interval_s = min(queue.settings.stale_after_s / 3, _INTERVAL_S_MAX)
     while True:
         await asyncio.sleep(interval_s)
-        beats = [*slots.beats(), *settling.jobs()]
-        if beats:
+        jobs = [*slots.jobs(), *settling.jobs()]
+        if jobs:
             try:
-                for lost in await queue.heartbeat_many(beats):
+                for lost in await queue.heartbeat_many(jobs, slots.progress()):
                     slots.lose(lost)
             except Exception as error:
                 # Whatever it was: a heart that stops without a word costs the jobs.

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from bucketq.app.attempt import Attempts
 from bucketq.app.events import Callbacks, Event, EventName
@@ -20,6 +19,8 @@ from bucketq.failure import error_text
 from bucketq.job import Job
 
 log = logging.getLogger("bucketq")
+
+_NOTHING = (None, None)
 
 
 class Slots:
@@ -62,9 +63,13 @@ class Slots:
         work = self._works[job.id] = _Work(job)
         work.task = asyncio.create_task(self._run(work))
 
-    def beats(self) -> Iterator[Any]:
-        """What to say of each job with the next heartbeat."""
-        return ((work.job, work.progress, work.note) for work in self._works.values())
+    def jobs(self) -> Iterator[Job]:
+        """Those that run."""
+        return (work.job for work in self._works.values())
+
+    def progress(self) -> dict[str, tuple[float | None, str | None]]:
+        """What their handlers have said of them, by id."""
+        return {work.job.id: work.said for work in self._works.values() if work.said != _NOTHING}
 
     def lose(self, lost: JobNotFoundError) -> None:
         """Stop the job that a heartbeat was refused for."""
@@ -146,7 +151,7 @@ class Slots:
 class _Work:
     """One job under way."""
 
-    __slots__ = ("began_s", "is_lost", "is_settled", "is_stopping", "job", "note", "progress", "task")
+    __slots__ = ("began_s", "is_lost", "is_settled", "is_stopping", "job", "said", "task")
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -155,12 +160,10 @@ class _Work:
         self.is_lost = False
         self.is_settled = False
         self.is_stopping = False
-        self.progress: float | None = None
-        self.note: str | None = None
+        self.said: tuple[float | None, str | None] = _NOTHING
 
     def report(self, progress: float | None, note: str | None) -> None:
-        self.progress = self.progress if progress is None else progress
-        self.note = self.note if note is None else note
+        self.said = self.said[0] if progress is None else progress, self.said[1] if note is None else note
 
 
 def _fields(work: _Work) -> dict[str, object]:
