@@ -62,8 +62,11 @@ class StaleWatch:
         return now_s - seen[2]
 
     def excuse(self, blind_s: float) -> None:
-        """Hold the last so many seconds against nobody: this process saw nothing."""
-        self._blind_s += blind_s
+        """Hold the last so many seconds against nobody: this process saw nothing.
+
+        And as many again: workers, too, need a while to be heard after an outage.
+        """
+        self._blind_s += blind_s + min(blind_s, self._stale_after_s)
 
     def stale(self, state: QueueState, now_s: float) -> list[Job]:
         """The jobs whose worker has been silent for too long."""

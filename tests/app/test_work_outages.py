@@ -23,7 +23,7 @@ async def test_what_ends_while_the_storage_is_away_is_settled_when_it_is_back(pl
     async with place.queue() as queue:
         jobs = [await queue.enqueue("patient", {"name": "go"}) for _ in range(5)]
     # It lasts for longer than a worker may be silent.
-    with place.worker("--concurrency", "5", JOBS_RETRY_FOR_S="0.3", JOBS_STALE_AFTER_S="1") as worker:
+    with place.worker("--concurrency", "5", JOBS_RETRY_FOR_S="0.3", JOBS_STALE_AFTER_S="1.5") as worker:
         await place.begun(5)
         store.rename(away)
         # A file where the folder was: nothing can be made in its place.
