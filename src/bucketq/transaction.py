@@ -89,12 +89,12 @@ def check_results(jobs: Sized, results: Sized) -> None:
         )
 
 
-def result_json(result: Any) -> bytes:
-    """A job's result as JSON; nothing for None. Raises PayloadError."""
+def result_json(result: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
+    """A job's result as JSON; nothing for None. The hook is msgspec's. Raises PayloadError."""
     if result is None:
         return b""
     try:
-        content = msgspec.json.encode(result)
+        content = msgspec.json.encode(result, enc_hook=enc_hook)
         # A msgspec.Raw is encoded unseen.
         msgspec.json.decode(content)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:

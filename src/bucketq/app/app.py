@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
@@ -21,9 +22,10 @@ from bucketq.embedded import BrokerQueue
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.loop_thread import LoopThread
-from bucketq.new_job import JobOptions, check_plain
+from bucketq.new_job import JobOptions, new_job
 from bucketq.remote.queue import RemoteQueue
 from bucketq.retry import RetryPolicy, exponential
+from bucketq.schedule import new_schedule
 from bucketq.settings import Settings
 from bucketq.transaction import Transaction
 from bucketq.url import connect
@@ -206,7 +208,9 @@ class App:
         loop = asyncio.get_running_loop()
         opening = self._queues.get(loop)
         if opening is None:
-            self._queues = {other: queue for other, queue in self._queues.items() if not other.is_closed()}
+            # In place, since other threads may be opening theirs.
+            for over in [other for other in list(self._queues) if other.is_closed()]:
+                self._queues.pop(over, None)
             opening = self._queues[loop] = loop.create_task(self._open(), name="bucketq open")
         return await asyncio.shield(opening)
 
@@ -268,7 +272,7 @@ class App:
         return load_app, (self.path, self.url)
 
     def _add(self, handler: Handler[..., Any]) -> Handler[..., Any]:
-        check_plain(handler.entrypoint, handler.priority, 1)
+        _check(handler)
         if handler.entrypoint in self.handlers:
             raise ConfigurationError(f"there are two handlers for {handler.entrypoint!r}; give one a name=")
         self.handlers[handler.entrypoint] = handler
@@ -278,7 +282,12 @@ class App:
         return wrap_enqueue(self._enqueue_middleware, enqueue)
 
     async def _open(self) -> BrokerQueue | RemoteQueue:
-        return await self._connect().__aenter__()
+        try:
+            return await self._connect().__aenter__()
+        except BaseException:
+            # The next one who needs it tries again.
+            self._queues.pop(asyncio.get_running_loop(), None)
+            raise
 
     def _in_background(self) -> LoopThread:
         with self._lock:
@@ -326,6 +335,14 @@ async def _enqueue(queue: BrokerQueue | RemoteQueue, call: Call) -> Job:
 
 async def _add(transaction: Transaction, call: Call) -> Job:
     return transaction.enqueue(call.entrypoint, call.payload, call.priority, **call.options)
+
+
+def _check(handler: Handler[..., Any]) -> None:
+    """Raise ConfigurationError for options that no job could have."""
+    name, options = handler.entrypoint, handler.options
+    job = new_job(name, name, b"", handler.priority, datetime.now(UTC), options)
+    if ticks := handler.ticks:
+        new_schedule(name, job, options, **ticks._asdict())
 
 
 def _place(function: Callable[..., Any], runs_in: RunsIn | None) -> RunsIn:

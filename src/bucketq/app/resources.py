@@ -33,7 +33,8 @@ class Providers:
     """Which function provides which type."""
 
     def __init__(self) -> None:
-        self._by_type: dict[type, Callable[..., Any]] = {}
+        # A type, or a generic one such as Pool[Connection].
+        self._by_type: dict[Any, Callable[..., Any]] = {}
 
     def add(self, provider: Callable[..., Any]) -> None:
         """Let a function provide the type that it returns or yields. Raises ConfigurationError."""
@@ -43,7 +44,7 @@ class Providers:
         self._by_type[provided_type] = provider
 
     @property
-    def types(self) -> set[type]:
+    def types(self) -> set[Any]:
         """The types that can be injected."""
         return set(self._by_type)
 
@@ -112,7 +113,7 @@ def _hints(provider: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(provider)
 
 
-def _provided_type(provider: Callable[..., Any]) -> type:
+def _provided_type(provider: Callable[..., Any]) -> Any:
     hint = _hints(provider).get("return")
     if inspect.isasyncgenfunction(provider) or inspect.isgeneratorfunction(provider):
         hint = next(iter(get_args(hint)), None)
@@ -122,4 +123,4 @@ def _provided_type(provider: Callable[..., Any]) -> type:
             f"{provider.__qualname__}() is a resource; let its annotation tell the type that it returns or"
             " yields, such as -> AsyncIterator[Database]"
         )
-    return hint if isinstance(hint, type) else type_
+    return hint
