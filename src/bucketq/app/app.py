@@ -18,7 +18,7 @@ from bucketq.app.handler import Handler, Missed, RunsIn, Ticks
 from bucketq.app.middleware import AroundEnqueue, AroundRun, Enqueue, wrap_enqueue
 from bucketq.app.resources import Providers
 from bucketq.duration import Duration
-from bucketq.embedded import BrokerQueue
+from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.loop_thread import LoopThread
@@ -34,7 +34,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-OpenQueue = Callable[[], BrokerQueue | RemoteQueue]
+# A DirectQueue only where one stands for the app's own.
+AppQueue = BrokerQueue | RemoteQueue | DirectQueue
+OpenQueue = Callable[[], AppQueue]
 
 
 class MakesHandler(Protocol):
@@ -78,7 +80,7 @@ class App:
         self._connect: OpenQueue = lambda: connect(
             self.url, via=via, storage_options=storage_options, settings=settings
         )
-        self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[BrokerQueue | RemoteQueue]] = {}
+        self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[AppQueue]] = {}
         self._background: LoopThread | None = None
         self._lock = threading.Lock()
 
@@ -193,7 +195,14 @@ class App:
 
     def enqueue_sync(self, *calls: Call) -> list[Job]:
         """`enqueue` for code without async; the queue stays open, in a thread, until the program ends."""
-        return self._in_background().run(self.enqueue(*calls))
+        return self.run_sync(self.enqueue(*calls))
+
+    def run_sync(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine that uses the app, for code without async; return what it returns.
+
+        receipt = app.run_sync(charge.result(job, timeout=60))
+        """
+        return self._in_background().run(work)
 
     async def enqueue_many(self, handler: Handler[..., Any], calls: Iterable[Call]) -> Sequence[str]:
         """Enqueue any number of calls of one handler in one commit; return the jobs' ids."""
@@ -203,7 +212,7 @@ class App:
         payloads = (call.payload for call in calls)
         return await queue.enqueue_many(handler.entrypoint, payloads, handler.priority, **handler.options)
 
-    async def opened(self) -> BrokerQueue | RemoteQueue:
+    async def opened(self) -> AppQueue:
         """The queue, open in this event loop."""
         loop = asyncio.get_running_loop()
         opening = self._queues.get(loop)
@@ -281,7 +290,7 @@ class App:
     def _through_middleware(self, enqueue: Enqueue) -> Enqueue:
         return wrap_enqueue(self._enqueue_middleware, enqueue)
 
-    async def _open(self) -> BrokerQueue | RemoteQueue:
+    async def _open(self) -> AppQueue:
         try:
             return await self._connect().__aenter__()
         except BaseException:
@@ -329,7 +338,7 @@ def load_app(path: str, url: str | None = None) -> App:
     return found
 
 
-async def _enqueue(queue: BrokerQueue | RemoteQueue, call: Call) -> Job:
+async def _enqueue(queue: AppQueue, call: Call) -> Job:
     return await queue.enqueue(call.entrypoint, call.payload, call.priority, **call.options)
 
 

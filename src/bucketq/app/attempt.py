@@ -41,7 +41,10 @@ class ProcessPool(Protocol):
 
 
 class Attempts:
-    """Tries the jobs of an app. `async with` opens the resources that its handlers need."""
+    """Tries the jobs of an app. `async with` opens the resources that its handlers need, and closes them.
+
+    With `opens_early=False` each is opened when a job first needs it.
+    """
 
     def __init__(
         self,
@@ -50,20 +53,20 @@ class Attempts:
         *,
         threads: Executor | None = None,
         processes: ProcessPool | None = None,
+        opens_early: bool = True,
     ) -> None:
         self._app = app
         self._handlers = handlers_of(app, entrypoints)
         self._threads = threads
         self._processes = processes
         self._resources = Resources(app.providers)
+        self._opens_early = opens_early
 
     async def __aenter__(self) -> Self:
         await self._resources.__aenter__()
         try:
-            for handler in self._handlers.values():
-                if handler.runs_in != "process" or self._processes is None:
-                    needed = handler.arguments.injected.values()
-                    await self._resources.open(type_ for type_ in needed if type_ is not Running)
+            for handler in self._handlers.values() if self._opens_early else ():
+                await self._open_for(handler)
         except BaseException as error:
             await self._resources.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -81,6 +84,8 @@ class Attempts:
         """Try a claimed job once. Cancelling this stops the handler, and tells nothing of the job."""
         handler = self._handlers[job.entrypoint]
         running = Running(job, report)
+        if not self._opens_early:
+            await self._open_for(handler)
         with running_as(running):
             try:
                 run = self._prepared(handler, running)
@@ -106,6 +111,11 @@ class Attempts:
                 return self._failed(handler, job, error)
             except (Exception, SystemExit) as error:
                 return self._failed(handler, job, error)
+
+    async def _open_for(self, handler: Handler[..., Any]) -> None:
+        if handler.runs_in != "process" or self._processes is None:
+            needed = handler.arguments.injected.values()
+            await self._resources.open(type_ for type_ in needed if type_ is not Running)
 
     def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
         arguments = handler.arguments.decode(running.job.payload)

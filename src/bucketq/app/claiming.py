@@ -79,7 +79,8 @@ class Claiming:
         if self._asking_since_s is None:
             self._asking_since_s = time.monotonic()
         if not self._has_worked:
-            await self._make_schedules()
+            for handler in self._handlers.values():
+                await handler.make_schedule()
             log.info("taking jobs of %s", ", ".join(self._handlers))
         jobs = await self._queue.dequeue(
             [*self._handlers], batch_size=self._slots.free, wait=_WAIT_S if self._has_worked else None
@@ -88,8 +89,3 @@ class Claiming:
         self._asking_since_s = self._error = None
         for job in jobs:
             self._slots.begin(job)
-
-    async def _make_schedules(self) -> None:
-        for handler in self._handlers.values():
-            if (ticks := handler.ticks) is not None:
-                await handler.schedule(cron=ticks.cron, every=ticks.every, tz=ticks.tz, missed=ticks.missed)

@@ -124,6 +124,11 @@ class Handler(Generic[P, R]):
             **call.options,
         )
 
+    async def make_schedule(self) -> None:
+        """Make sure of the schedule that its `cron` or `every` asks for, if any; each worker does."""
+        if self.ticks is not None:
+            await self.schedule(**self.ticks._asdict())
+
     async def result(self, job: Job | str, timeout: Duration | None = None) -> R:
         """Wait until a job is finished, and return what it returned. Raises what `Queue.result` raises."""
         queue = await self.app.opened()
