@@ -342,6 +342,36 @@ async def test_middleware_callbacks_and_resources_are_those_of_a_worker() -> Non
     assert app.run_middleware == [around]
 
 
+async def test_resources_may_be_replaced() -> None:
+    app = App("memory://")
+
+    class Database:
+        name = "real"
+
+    class Fake(Database):
+        name = "fake"
+
+    class Session:
+        def __init__(self, database: Database) -> None:
+            self.database = database
+
+    @app.resource
+    def database() -> Database:
+        raise AssertionError("no real database in a test")
+
+    @app.resource
+    def session(database: Database) -> Session:
+        return Session(database)
+
+    @app.job
+    async def ask(database: Database, session: Session = provided()) -> list[str]:
+        return [database.name, session.database.name]
+
+    async with testing(app, inline=True, resources={Database: Fake()}):
+        assert await ask.result(await ask.enqueue()) == ["fake", "fake"]
+    assert app.providers.of(Database) is database
+
+
 def test_without_async() -> None:
     app, handlers = new_app()
     threads = []

@@ -13,7 +13,7 @@ ask for other resources by the types of its own parameters.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
@@ -58,6 +58,16 @@ class Providers:
                 f"nothing provides {name}; write a function that returns it, with that annotation, and"
                 " decorate it with @app.resource"
             ) from None
+
+    @contextmanager
+    def replaced_by(self, resources: Mapping[Any, Any]) -> Iterator[None]:
+        """Let these objects, by their types, be provided inside the block, as tests do."""
+        before = self._by_type
+        self._by_type = before | {type_: _always(one) for type_, one in resources.items()}
+        try:
+            yield
+        finally:
+            self._by_type = before
 
 
 class Resources:
@@ -107,6 +117,10 @@ class Resources:
             return self._stack.enter_context(contextmanager(provider)(**given))
         made = provider(**given)
         return await made if inspect.isawaitable(made) else made
+
+
+def _always(resource: Any) -> Callable[[], Any]:
+    return lambda: resource
 
 
 def _hints(provider: Callable[..., Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ schedules and retries are what they are elsewhere; and jobs run as in a worker, 
 middleware and callbacks. Only `runs_in="process"` is a thread here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -43,13 +43,20 @@ class Ran(NamedTuple):
     outcome: Outcome
 
 
-def testing(app: App, *, inline: bool = False, now: datetime | None = None) -> "Jobs":  # noqa: PT028
+def testing(
+    app: App,
+    *,
+    inline: bool = False,
+    now: datetime | None = None,
+    resources: Mapping[Any, Any] | None = None,
+) -> "Jobs":
     """Let a queue in memory stand for the app's own inside the block, `with` or `async with`.
 
     With `inline`, each job runs as soon as it is enqueued. The clock stands at `now`, by default the time at
-    which the block begins, and goes on only by `advance`.
+    which the block begins, and goes on only by `advance`. `resources` are given to handlers in place of the
+    app's own, by their types: `{Database: FakeDatabase()}`.
     """
-    return Jobs(app, inline=inline, now=now or datetime.now(UTC))
+    return Jobs(app, inline, now or datetime.now(UTC), resources or {})
 
 
 # It is no test, although pytest would think so by its name.
@@ -59,11 +66,12 @@ testing.__test__ = False  # type: ignore[attr-defined]
 class Jobs:
     """What `testing(app)` gives: the jobs of the app, in the hands of a test. `queue` is their queue."""
 
-    def __init__(self, app: App, *, inline: bool, now: datetime) -> None:
+    def __init__(self, app: App, inline: bool, now: datetime, resources: Mapping[Any, Any]) -> None:
         self.clock = StillClock(now)
         self.queue = WatchedQueue(self.clock, self._saw)
         self._app = app
         self._inline = inline
+        self._resources = resources
         self._enqueued: dict[str, Job] = {}
         self._scheduled: set[str] = set()
         self._errors: dict[str, Exception] = {}
@@ -149,6 +157,7 @@ class Jobs:
 
     def __enter__(self) -> Self:
         self._block.enter_context(self._app.connected_by(lambda: self.queue))
+        self._block.enter_context(self._app.providers.replaced_by(self._resources))
         self._app.run_middleware.insert(0, self._keep_error)
         self._block.callback(self._app.run_middleware.remove, self._keep_error)
         return self
