@@ -202,6 +202,19 @@ async def test_advance_goes_from_one_moment_to_the_next() -> None:
         assert jobs.clock.now() == MIDNIGHT + timedelta(hours=2, minutes=20)
 
 
+async def test_ticks_are_jobs_that_were_enqueued_until_the_schedule_is_ended() -> None:
+    app = App("memory://")
+
+    @app.job(every=60)
+    async def poll() -> None: ...
+
+    async with testing(app) as jobs:
+        await jobs.advance(minutes=2)
+        assert len(jobs.enqueued(poll)) == 2
+        await jobs.queue.unschedule("poll")
+        assert await jobs.advance(minutes=2) == []
+
+
 async def test_schedules_made_by_the_code_under_test() -> None:
     app, handlers = new_app()
     async with testing(app, now=MIDNIGHT) as jobs:
@@ -218,7 +231,8 @@ async def test_a_rate_is_kept_by_the_clock() -> None:
         assert len(await jobs.drain()) == 1
         assert len(await jobs.drain()) == 0
         assert len(await jobs.advance(minutes=1)) == 1
-        assert len(await jobs.advance(minutes=5)) == 1
+        await handlers.send.enqueue_many({"to": str(n)} for n in range(3))
+        assert len(await jobs.advance(minutes=3)) == 3
 
 
 async def test_jobs_expire_and_claims_go_stale_by_the_clock() -> None:

@@ -302,6 +302,8 @@ class App:
         with self._lock:
             if self._background is None:
                 self._background = LoopThread()
+                # Once, however many there are in turn: a test has one of its own.
+                atexit.unregister(self._stop_background)
                 atexit.register(self._stop_background)
             return self._background
 
@@ -309,7 +311,6 @@ class App:
         with self._lock:
             background, self._background = self._background, None
         if background is not None:
-            atexit.unregister(self._stop_background)
             background.run(self.close())
             background.stop()
 
