@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bucketq import App, Event, JobFailedError, Running, provided
+from bucketq import App, ConfigurationError, Event, JobFailedError, Running, provided
 from bucketq.app import Completed, Failed, Rejected
 from bucketq.retry import fixed
 from bucketq.testing import testing
@@ -88,6 +88,8 @@ async def test_a_failed_assertion_lists_what_was_enqueued() -> None:
         assert str(unwanted.value) == f"send(urgent=True) was enqueued. {listed}"
         with pytest.raises(TypeError, match="send has no argument too"):
             jobs.assert_not_enqueued(handlers.send, too="alice")
+        with pytest.raises(TypeError, match="welcome has no argument running"):
+            jobs.enqueued(handlers.welcome, running=None)
 
 
 async def test_every_way_to_enqueue_is_seen() -> None:
@@ -213,6 +215,11 @@ async def test_ticks_are_jobs_that_were_enqueued_until_the_schedule_is_ended() -
         assert len(jobs.enqueued(poll)) == 2
         await jobs.queue.unschedule("poll")
         assert await jobs.advance(minutes=2) == []
+
+
+def test_the_clock_wants_a_time_zone() -> None:
+    with pytest.raises(ConfigurationError, match="with its time zone"):
+        testing(App("memory://"), now=MIDNIGHT.replace(tzinfo=None))
 
 
 async def test_schedules_made_by_the_code_under_test() -> None:

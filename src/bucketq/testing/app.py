@@ -35,6 +35,8 @@ from bucketq.testing.watched_queue import WatchedQueue
 # More than this in one go, and they enqueue each other for ever.
 _JOBS_MAX = 10_000
 
+_is_settling: ContextVar[bool] = ContextVar("bucketq_is_settling", default=False)
+
 
 class Ran(NamedTuple):
     """One attempt that was made, and how it ended."""
@@ -75,7 +77,6 @@ class Jobs:
         self._enqueued: dict[str, Job] = {}
         self._scheduled: set[str] = set()
         self._errors: dict[str, Exception] = {}
-        self._is_settling: ContextVar[bool] = ContextVar("is_settling", default=False)
         self._block = ExitStack()
 
     def enqueued(self, handler: Handler[..., Any], /, **arguments: Any) -> list[Job]:
@@ -83,7 +84,7 @@ class Jobs:
 
         assert len(jobs.enqueued(send_email, urgent=True)) == 2
         """
-        if unknown := arguments.keys() - signature(handler.function).parameters:
+        if unknown := arguments.keys() - _parameters(handler):
             raise TypeError(f"{handler.entrypoint} has no argument {', '.join(unknown)}")
         return [job for job in self._enqueued.values() if _fits(job, handler, arguments)]
 
@@ -187,7 +188,7 @@ class Jobs:
         self._enqueued.setdefault(job.id, job)
         await self._app.callbacks.tell(Event("claimed", job))
         outcome = await attempts.attempt(job)
-        with self._settling():
+        with _settling():
             await settle(self.queue, job, outcome)
         name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
         await self._app.callbacks.tell(Event(name, job, outcome))
@@ -199,16 +200,8 @@ class Jobs:
     async def _saw(self, jobs: list[Job]) -> None:
         self._enqueued.update((job.id, job) for job in jobs)
         # What a completed job enqueues runs after it, not within.
-        if self._inline and not self._is_settling.get():
+        if self._inline and not _is_settling.get():
             await self.drain()
-
-    @contextmanager
-    def _settling(self) -> Iterator[None]:
-        token = self._is_settling.set(True)
-        try:
-            yield
-        finally:
-            self._is_settling.reset(token)
 
     async def _keep_error(self, running: Running, run: Run) -> Any:
         """The outermost middleware: an outcome has only the text of an error."""
@@ -230,6 +223,15 @@ class Jobs:
         return "\n  ".join(["These were:", *lines])
 
 
+@contextmanager
+def _settling() -> Iterator[None]:
+    token = _is_settling.set(True)
+    try:
+        yield
+    finally:
+        _is_settling.reset(token)
+
+
 def _fits(job: Job, handler: Handler[..., Any], arguments: dict[str, Any]) -> bool:
     if job.entrypoint != handler.entrypoint:
         return False
@@ -243,8 +245,13 @@ def _fits(job: Job, handler: Handler[..., Any], arguments: dict[str, Any]) -> bo
 def _arguments(job: Job, handler: Handler[..., Any]) -> dict[str, Any]:
     """The arguments of a job, with the defaults of those that were left out. Raises PayloadError."""
     given = handler.arguments.decode(job.payload)
+    return {name: given.get(name, default) for name, default in _parameters(handler).items()}
+
+
+def _parameters(handler: Handler[..., Any]) -> dict[str, Any]:
+    """The parameters that a payload may bring, and their defaults."""
     return {
-        name: given.get(name, parameter.default)
+        name: parameter.default
         for name, parameter in signature(handler.function).parameters.items()
         if name not in handler.arguments.injected
     }

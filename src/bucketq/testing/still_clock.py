@@ -3,11 +3,15 @@
 import time
 from datetime import datetime
 
+from bucketq.errors import ConfigurationError
+
 
 class StillClock:
-    """Stands at a time; with a time zone, as all of a queue's times are."""
+    """Stands at a time of day. Raises ConfigurationError if that has no time zone."""
 
     def __init__(self, now: datetime) -> None:
+        if now.tzinfo is None:
+            raise ConfigurationError(f"now is a datetime with its time zone, such as tzinfo=UTC, not {now!r}")
         self._now = now
         self._ahead_s = 0.0
 
