@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import archiving, brokers, deep, life
+from bench import archiving, brokers, deep, life, working
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -35,6 +35,7 @@ PARTS = (
     "archive",
     "brokers",
     "life",
+    "work",
     "spark",
     "pipeline",
     *(series.key for series in SUITE),
@@ -79,6 +80,10 @@ def main() -> None:
         report.say("the life of a job")
         measured = life.Amount().shortened() if options.quick else life.Amount()
         report.add_findings("life", "The life of a job, local file", life.measure(folder, measured))
+    if "work" in parts:
+        report.say("workers")
+        worked = working.Amount().shortened() if options.quick else working.Amount()
+        report.add_findings("work", "Workers, local file", working.measure(folder, worked))
     if "spark" in parts:
         _measure_spark(report, folder, options.quick)
     if "pipeline" in parts:

@@ -9,7 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
-from bucketq.app import App, Call, Event, Handler, Running, provided
+from bucketq.app import App, Call, Event, Handler, Running, TypedJob, TypedQueue, provided
 from bucketq.batches import BatchCounts
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
@@ -113,6 +113,8 @@ __all__ = [
     "StorageError",
     "Then",
     "Transaction",
+    "TypedJob",
+    "TypedQueue",
     "UnusableStorageError",
     "connect",
     "open_storage",

@@ -111,6 +111,8 @@ class Committer:
         self._clock = clock
         self._mint = mint
         self._watch = StaleWatch(settings.stale_after_s)
+        # Since when the storage has not answered.
+        self._blind_since_s: float | None = None
         self._riders: dict[str, Heartbeat] = {}
         self._writer = mint.token()
         self._number = 0
@@ -258,6 +260,7 @@ class Committer:
                 if patience.is_exhausted():
                     raise _unknown(error) from error
             else:
+                self._see()
                 self.pace.landed()
                 self._note_landing(version, dropped)
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
@@ -294,6 +297,7 @@ class Committer:
         while True:
             try:
                 found = await self._fetch()
+                self._see()
                 if found is not None:
                     self._adopt(*found)
                 return found is not None
@@ -327,10 +331,17 @@ class Committer:
         self._encoder = StateEncoder(self.state)
         self._watch.observe_all(self.state, self._clock.monotonic_s())
 
+    def _see(self) -> None:
+        if self._blind_since_s is not None:
+            self._watch.excuse(self._clock.monotonic_s() - self._blind_since_s)
+            self._blind_since_s = None
+
     def _note(self, error: Exception, patience: Patience) -> None:
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
         if not isinstance(error, CASConflictError):
+            if self._blind_since_s is None:
+                self._blind_since_s = self._clock.monotonic_s()
             # Once for a batch is enough to be seen.
             level = logging.DEBUG if patience.attempts else logging.WARNING
             log.log(

@@ -24,6 +24,7 @@
     ├── NotLeaderError            this broker does not lead; `.address` says who does
     ├── SessionForgottenError     a client was away for so long that its last batch is unknown
     ├── PayloadError              the payload is not JSON, or too large
+    ├── ProcessDiedError          the process that a handler ran in died
     ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
 
@@ -194,6 +195,10 @@ class SessionForgottenError(BucketQError):
 
 class PayloadError(BucketQError):
     """The payload cannot be stored: not JSON-serialisable, or too large."""
+
+
+class ProcessDiedError(BucketQError):
+    """The process that a handler ran in died: its job has failed, nothing else."""
 
 
 class QueueClosedError(BucketQError):

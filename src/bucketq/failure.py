@@ -9,6 +9,10 @@ TRACE_MAX = 1000
 _FRAMES = 8
 
 
+class Elsewhere(Exception):  # noqa: N818 (no error of its own, but where one came from)
+    """The cause of an exception that was raised in another process: its trace there."""
+
+
 def error_text(error: str | BaseException | None) -> str | None:
     """What to keep of an error: its text, or an exception's type and text.
 
@@ -27,7 +31,11 @@ def error_text(error: str | BaseException | None) -> str | None:
 
 def trace_text(error: str | BaseException | None) -> str | None:
     """Where an exception came from, the last few calls; it is rewritten with every commit."""
-    if not isinstance(error, BaseException) or error.__traceback__ is None:
+    if not isinstance(error, BaseException):
+        return None
+    if isinstance(error.__cause__, Elsewhere):
+        return str(error.__cause__)
+    if error.__traceback__ is None:
         return None
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     lines = [f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]

@@ -4,7 +4,8 @@ Comparing a heartbeat's time stamp with the time of day would compare the clocks
 machines: one that runs an hour ahead would take every job from every healthy worker. The
 watch asks something else: for how long has *this process* seen the heartbeat unchanged?
 Only its own monotonic clock matters, and a fresh process gives every running job a fresh
-timeout.
+timeout. Time in which this process could not reach the storage does not count: most likely
+the workers could not either.
 """
 
 import heapq
@@ -26,7 +27,9 @@ class StaleWatch:
 
     def __init__(self, stale_after_s: float) -> None:
         self._stale_after_s = stale_after_s
-        self._beats: dict[str, tuple[str | None, datetime | None, float]] = {}
+        # Token, heartbeat, when it was first seen, and how long this process had been blind by then.
+        self._beats: dict[str, tuple[str | None, datetime | None, float, float]] = {}
+        self._blind_s = 0.0
         self._due: list[tuple[float, str]] = []
         # The same of claimed segments, which are few, as of this backlog.
         self._segments: dict[Claim, tuple[datetime, float]] = {}
@@ -41,7 +44,7 @@ class StaleWatch:
                 self._beats.pop(job_id, None)
                 self.timeouts.forget(job_id)
             elif self.age_s(job, now_s) is None:
-                self._beats[job_id] = job.token, job.heartbeat_at, now_s
+                self._beats[job_id] = job.token, job.heartbeat_at, now_s, self._blind_s
                 heapq.heappush(self._due, (now_s + self._stale_after_s, job_id))
                 if job.timeout_s:
                     self.timeouts.watch(job, now_s)
@@ -65,6 +68,13 @@ class StaleWatch:
             return None
         return now_s - seen[2]
 
+    def excuse(self, blind_s: float) -> None:
+        """Hold the last so many seconds against nobody: this process saw nothing.
+
+        And as many again: workers, too, need a while to be heard after an outage.
+        """
+        self._blind_s += blind_s + min(blind_s, self._stale_after_s)
+
     def stale(self, state: QueueState, now_s: float) -> list[Job]:
         """The jobs whose worker has been silent for too long."""
         silent: dict[str, Job] = {}
@@ -73,7 +83,11 @@ class StaleWatch:
             job = state.find(job_id)
             age_s = self.age_s(job, now_s) if job else None
             if job and age_s is not None and age_s >= self._stale_after_s:
-                silent[job_id] = job
+                left_s = self._stale_after_s - age_s + self._blind_s - self._beats[job_id][3]
+                if left_s <= 0:
+                    silent[job_id] = job
+                else:
+                    heapq.heappush(self._due, (now_s + left_s, job_id))
         # Still due until the state shows that they were taken: the commit may yet fail.
         for job_id in silent:
             heapq.heappush(self._due, (now_s, job_id))

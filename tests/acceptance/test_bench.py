@@ -35,7 +35,7 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "life", *WORKLOADS]
+    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "life", "work", *WORKLOADS]
     done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
@@ -73,6 +73,13 @@ def test_the_life_of_a_job_is_measured(quick_run: Run) -> None:
     assert len(names) == 7
     assert {name.split(": ")[0].split(" ")[-1] for name in names[:6]} == {"scheduled", "keys", "limits"}
     assert all(one["shallow"] > 0 and one["deep"] > 0 for one in figures["life"])
+
+
+def test_workers_are_measured(quick_run: Run) -> None:
+    printed, figures = quick_run
+    assert len(figures["work"]) == 6
+    assert all(figure["deep"] > 0 for figure in figures["work"])
+    assert "dequeue+ack_many, and a worker" in printed
 
 
 def test_deep_backlogs_are_reported(quick_run: Run) -> None:

@@ -70,6 +70,24 @@ def test_first_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads((tmp_path / "queue.json").read_bytes())["completed_total"] == 1
 
 
+def test_an_app(tmp_path: Path) -> None:
+    names = run(block_with("@app.job"), tmp_path)
+
+    async def enqueue() -> bucketq.Job:
+        async with names["app"]:
+            await names["register"]("alice@example.com")
+            [job] = (await (await names["app"].opened()).read_state()).jobs
+            return job
+
+    job = asyncio.run(enqueue())
+    assert (job.entrypoint, job.json(), job.status) == (
+        "send_email",
+        {"to": "alice@example.com"},
+        "scheduled",
+    )
+    assert list(names["app"].handlers) == ["send_email", "make_report"]
+
+
 def test_storage(tmp_path: Path) -> None:
     namespace = run(block_with("az://"), tmp_path)
     assert isinstance(namespace["q"].storage, CloudStorage)
@@ -153,7 +171,7 @@ def test_settings(tmp_path: Path) -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    assert len(blocks("python")) == 12
+    assert len(blocks("python")) == 13
 
 
 def test_the_file_can_be_opened() -> None:
@@ -201,7 +219,8 @@ def test_links_lead_somewhere() -> None:
         if line.startswith("#")
     }
     for target in re.findall(r"\]\(([^)]+)\)", README):
-        found = target[1:] in headings if target.startswith("#") else (ROOT / target).exists()
+        file = target.partition("#")[0]
+        found = (ROOT / file).exists() if file else target[1:] in headings
         assert found, f"{target} leads nowhere"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,8 +19,19 @@ from bucketq import (
 )
 
 
-def test_threads_may_share_a_direct_queue(tmp_path):
-    q = DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json"))
+@pytest.fixture
+def _hurried_threads():
+    """Threads that take turns as often as they can, so that any gap is found."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+@pytest.mark.usefixtures("_hurried_threads")
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_threads_may_share_a_direct_queue(tmp_path, kind):
+    q = DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json") if kind == "file" else InMemoryStorage())
 
     def enqueue(number):
         return asyncio.run(q.enqueue("mail", number)).id
@@ -27,7 +39,7 @@ def test_threads_may_share_a_direct_queue(tmp_path):
     def claim(_):
         return [job.id for job in asyncio.run(q.dequeue("mail"))]
 
-    with ThreadPoolExecutor(4) as threads:
+    with ThreadPoolExecutor(8) as threads:
         enqueued = list(threads.map(enqueue, range(100)))
         claimed = [job_id for jobs in threads.map(claim, range(120)) for job_id in jobs]
     assert sorted(claimed) == sorted(enqueued)

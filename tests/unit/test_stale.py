@@ -96,3 +96,17 @@ def test_heartbeats_do_not_prolong_a_timeout_but_another_claim_begins_anew():
     watch.observe_all(state, now_s=6)
     assert watch.timeouts.over(state, now_s=10) == []
     assert len(watch.timeouts.over(state, now_s=11)) == 1
+
+
+def test_time_in_which_the_watch_was_blind_is_held_against_nobody():
+    state, job = running()
+    watch = StaleWatch(stale_after_s=10)
+    watch.excuse(3)
+    watch.observe(state, ["a"], now_s=0)
+    watch.excuse(100)
+    assert watch.stale(state, now_s=105) == []
+    # The heartbeat is as old as it is, and the next one must not wait.
+    assert watch.age_s(job, now_s=105) == 105
+    # Its timeout, the outage, and the time to be heard again.
+    assert watch.stale(state, now_s=119) == []
+    assert watch.stale(state, now_s=120) == [job]

@@ -4,7 +4,8 @@
       `arguments` make a payload             `resources`, `middleware`, pools
 
 `app` is where a program begins, `handler` one function with its options, `attempt` one try at a
-job, wherever it is made: in a worker, on a Spark executor, in a test.
+job, wherever it is made: in a worker, on a Spark executor, in a test. `typed` is for those who want
+typed payloads, and no app.
 """
 
 from bucketq.app.app import App
@@ -14,6 +15,7 @@ from bucketq.app.handler import Handler
 from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
 from bucketq.app.resources import provided
 from bucketq.app.running import Running, current
+from bucketq.app.typed import TypedJob, TypedQueue
 
 __all__ = [
     "App",
@@ -26,6 +28,8 @@ __all__ = [
     "Outcome",
     "Rejected",
     "Running",
+    "TypedJob",
+    "TypedQueue",
     "current",
     "provided",
 ]

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
@@ -17,13 +18,14 @@ from bucketq.app.handler import Handler, Missed, RunsIn, Ticks
 from bucketq.app.middleware import AroundEnqueue, AroundRun, Enqueue, wrap_enqueue
 from bucketq.app.resources import Providers
 from bucketq.duration import Duration
-from bucketq.embedded import BrokerQueue
+from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.loop_thread import LoopThread
-from bucketq.new_job import JobOptions, check_plain
+from bucketq.new_job import JobOptions, new_job
 from bucketq.remote.queue import RemoteQueue
 from bucketq.retry import RetryPolicy, exponential
+from bucketq.schedule import new_schedule
 from bucketq.settings import Settings
 from bucketq.transaction import Transaction
 from bucketq.url import connect
@@ -32,7 +34,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-OpenQueue = Callable[[], BrokerQueue | RemoteQueue]
+# A DirectQueue only where one stands for the app's own.
+AppQueue = BrokerQueue | RemoteQueue | DirectQueue
+OpenQueue = Callable[[], AppQueue]
 
 
 class MakesHandler(Protocol):
@@ -74,9 +78,9 @@ class App:
         self.run_middleware: list[AroundRun] = []
         self._enqueue_middleware: list[AroundEnqueue] = []
         self._connect: OpenQueue = lambda: connect(
-            url, via=via, storage_options=storage_options, settings=settings
+            self.url, via=via, storage_options=storage_options, settings=settings
         )
-        self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[BrokerQueue | RemoteQueue]] = {}
+        self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[AppQueue]] = {}
         self._background: LoopThread | None = None
         self._lock = threading.Lock()
 
@@ -191,7 +195,14 @@ class App:
 
     def enqueue_sync(self, *calls: Call) -> list[Job]:
         """`enqueue` for code without async; the queue stays open, in a thread, until the program ends."""
-        return self._in_background().run(self.enqueue(*calls))
+        return self.run_sync(self.enqueue(*calls))
+
+    def run_sync(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine that uses the app, for code without async; return what it returns.
+
+        receipt = app.run_sync(charge.result(job, timeout=60))
+        """
+        return self._in_background().run(work)
 
     async def enqueue_many(self, handler: Handler[..., Any], calls: Iterable[Call]) -> Sequence[str]:
         """Enqueue any number of calls of one handler in one commit; return the jobs' ids."""
@@ -201,12 +212,14 @@ class App:
         payloads = (call.payload for call in calls)
         return await queue.enqueue_many(handler.entrypoint, payloads, handler.priority, **handler.options)
 
-    async def opened(self) -> BrokerQueue | RemoteQueue:
+    async def opened(self) -> AppQueue:
         """The queue, open in this event loop."""
         loop = asyncio.get_running_loop()
         opening = self._queues.get(loop)
         if opening is None:
-            self._queues = {other: queue for other, queue in self._queues.items() if not other.is_closed()}
+            # In place, since other threads may be opening theirs.
+            for over in [other for other in list(self._queues) if other.is_closed()]:
+                self._queues.pop(over, None)
             opening = self._queues[loop] = loop.create_task(self._open(), name="bucketq open")
         return await asyncio.shield(opening)
 
@@ -222,6 +235,21 @@ class App:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    def run(
+        self, *, concurrency: int = 20, entrypoints: Iterable[str] | None = None, grace_s: float = 30.0
+    ) -> None:
+        """Run jobs in this process until SIGTERM or SIGINT, as `bucketq work` does.
+
+            if __name__ == "__main__":
+                app.run(concurrency=50)
+
+        Raises what a resource raises that cannot be opened, and ConfigurationError.
+        """
+        # A worker knows its app; only this one method goes the other way.
+        from bucketq.app.worker import Worker
+
+        asyncio.run(Worker(self, concurrency=concurrency, entrypoints=entrypoints, grace_s=grace_s).serve())
 
     @contextmanager
     def connected_by(self, open_queue: OpenQueue) -> Iterator[None]:
@@ -250,10 +278,10 @@ class App:
         return places[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_app, (self.path,)
+        return load_app, (self.path, self.url)
 
     def _add(self, handler: Handler[..., Any]) -> Handler[..., Any]:
-        check_plain(handler.entrypoint, handler.priority, 1)
+        _check(handler)
         if handler.entrypoint in self.handlers:
             raise ConfigurationError(f"there are two handlers for {handler.entrypoint!r}; give one a name=")
         self.handlers[handler.entrypoint] = handler
@@ -262,13 +290,20 @@ class App:
     def _through_middleware(self, enqueue: Enqueue) -> Enqueue:
         return wrap_enqueue(self._enqueue_middleware, enqueue)
 
-    async def _open(self) -> BrokerQueue | RemoteQueue:
-        return await self._connect().__aenter__()
+    async def _open(self) -> AppQueue:
+        try:
+            return await self._connect().__aenter__()
+        except BaseException:
+            # The next one who needs it tries again.
+            self._queues.pop(asyncio.get_running_loop(), None)
+            raise
 
     def _in_background(self) -> LoopThread:
         with self._lock:
             if self._background is None:
                 self._background = LoopThread()
+                # Once, however many there are in turn: a test has one of its own.
+                atexit.unregister(self._stop_background)
                 atexit.register(self._stop_background)
             return self._background
 
@@ -276,13 +311,15 @@ class App:
         with self._lock:
             background, self._background = self._background, None
         if background is not None:
-            atexit.unregister(self._stop_background)
             background.run(self.close())
             background.stop()
 
 
-def load_app(path: str) -> App:
-    """Import an app by its path, such as "myapp.jobs:app". Raises ConfigurationError."""
+def load_app(path: str, url: str | None = None) -> App:
+    """Import an app by its path, such as "myapp.jobs:app", if need be for the queue at another URL.
+
+    Raises ConfigurationError.
+    """
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise ConfigurationError(f"an app is named as module:name, such as myapp.jobs:app, not {path!r}")
@@ -297,15 +334,25 @@ def load_app(path: str) -> App:
     found = getattr(module, name, None)
     if not isinstance(found, App):
         raise ConfigurationError(f"{path} is {'not there' if found is None else f'no App but {found!r}'}")
+    if url is not None:
+        found.url = url
     return found
 
 
-async def _enqueue(queue: BrokerQueue | RemoteQueue, call: Call) -> Job:
+async def _enqueue(queue: AppQueue, call: Call) -> Job:
     return await queue.enqueue(call.entrypoint, call.payload, call.priority, **call.options)
 
 
 async def _add(transaction: Transaction, call: Call) -> Job:
     return transaction.enqueue(call.entrypoint, call.payload, call.priority, **call.options)
+
+
+def _check(handler: Handler[..., Any]) -> None:
+    """Raise ConfigurationError for options that no job could have."""
+    name, options = handler.entrypoint, handler.options
+    job = new_job(name, name, b"", handler.priority, datetime.now(UTC), options)
+    if ticks := handler.ticks:
+        new_schedule(name, job, options, **ticks._asdict())
 
 
 def _place(function: Callable[..., Any], runs_in: RunsIn | None) -> RunsIn:

@@ -12,10 +12,16 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from bucketq.app.models import to_model, to_plain
 from bucketq.app.resources import PROVIDED
 from bucketq.errors import ConfigurationError, PayloadError
+from bucketq.transaction import result_json
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class UnfitResultError(PayloadError):
+    """A handler returned what cannot be stored: running it again would not help."""
 
 
 class Arguments:
@@ -25,10 +31,11 @@ class Arguments:
     default `provided()`, is not in the payload. Raises ConfigurationError if no payload could fit.
     """
 
-    def __init__(self, function: Callable[..., Any], injectable: Collection[type]) -> None:
+    def __init__(self, function: Callable[..., Any], injectable: Collection[Any]) -> None:
         self._name = function.__qualname__
         hints = _hints(function)
         self.injected: dict[str, Any] = {}
+        self._by_place: list[str] = []
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind not in _BY_NAME:
@@ -42,6 +49,8 @@ class Arguments:
                 fields.append((name, type_))
             else:
                 fields.append((name, type_ | UnsetType, UNSET))
+            if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in self.injected:
+                self._by_place.append(name)
         self._names = tuple(field[0] for field in fields)
         self._decoder = _decoder(self._name, fields)
         self.result_type = hints.get("return", Any)
@@ -51,8 +60,8 @@ class Arguments:
         if args:
             kwargs = self._by_name(args, kwargs)
         try:
-            payload = msgspec.json.encode(kwargs, enc_hook=_plain)
-        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
+            payload = msgspec.json.encode(kwargs, enc_hook=to_plain)
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise PayloadError(f"the arguments of {self._name}() cannot be JSON: {error}") from error
         self.decode(payload)
         return payload
@@ -71,20 +80,25 @@ class Arguments:
         return f"the arguments do not fit {self._name}({', '.join(self._names)})"
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        given = self._names[: len(args)]
-        if len(given) < len(args) or kwargs.keys() & set(given):
-            raise PayloadError(f"{self._misfit}: there are too many")
-        return dict(zip(given, args, strict=True)) | kwargs
+        if len(args) > len(self._by_place):
+            raise PayloadError(f"{self._misfit}: {len(args)} are too many without their names")
+        given = dict(zip(self._by_place, args, strict=False))
+        if twice := given.keys() & kwargs.keys():
+            raise PayloadError(f"{self._misfit}: `{'`, `'.join(twice)}` is given twice")
+        return given | kwargs
 
 
 def result_decoder(type_: Any) -> Callable[[Any], Any]:
     """Turns what JSON made of a result into the type that the handler returned."""
-    return lambda value: msgspec.convert(value, type_, dec_hook=_model)
+    return lambda value: msgspec.convert(value, type_, str_keys=True, dec_hook=to_model)
 
 
-def plain_result(result: Any) -> Any:
-    """A result without models that only pydantic knows."""
-    return msgspec.to_builtins(result, enc_hook=_plain, str_keys=True) if _is_model(result) else result
+def encode_result(result: Any) -> bytes:
+    """What a handler returned, as JSON; nothing for None. Raises UnfitResultError."""
+    try:
+        return result_json(result, to_plain)
+    except PayloadError as error:
+        raise UnfitResultError(f"it ran, but {error}") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -105,29 +119,13 @@ def _decoder(name: str, fields: list[Any]) -> "msgspec.json.Decoder[Any]":
             forbid_unknown_fields=True,
             kw_only=True,
         )
-        return msgspec.json.Decoder(arguments, dec_hook=_model)
+        return msgspec.json.Decoder(arguments, dec_hook=to_model)
     except TypeError as error:
         raise ConfigurationError(f"the parameters of {name}() cannot be checked: {error}") from error
 
 
-def _is_one_of(type_: Any, injectable: Collection[type]) -> bool:
-    return isinstance(type_, type) and type_ in injectable
-
-
-def _is_model(value: Any) -> bool:
-    # pydantic is not needed to know its models.
-    return hasattr(type(value), "model_dump")
-
-
-def _plain(value: Any) -> Any:
-    if _is_model(value):
-        return value.model_dump(mode="json")
-    raise NotImplementedError(f"a {type(value).__name__} is nothing that JSON can hold")
-
-
-def _model(type_: type, value: Any) -> Any:
-    if hasattr(type_, "model_validate"):
-        return type_.model_validate(value)
-    if isinstance(value, type_):
-        return value
-    raise NotImplementedError(f"{type_.__name__} cannot be made of JSON")
+def _is_one_of(type_: Any, injectable: Collection[Any]) -> bool:
+    try:
+        return type_ in injectable
+    except TypeError:
+        return False  # what an Annotated type brings along need not be hashable

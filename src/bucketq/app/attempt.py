@@ -16,18 +16,18 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from bucketq.app.app import App
-from bucketq.app.arguments import plain_result
+from bucketq.app.arguments import UnfitResultError, encode_result
 from bucketq.app.handler import Handler
 from bucketq.app.middleware import wrap_run
 from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
 from bucketq.app.resources import Resources
 from bucketq.app.running import Report, Running, running_as
+from bucketq.duration import seconds_of
 from bucketq.errors import ConfigurationError, PayloadError
 from bucketq.expiry import timed_out
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Job
 from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
-from bucketq.transaction import result_json
 
 log = logging.getLogger("bucketq")
 
@@ -41,7 +41,10 @@ class ProcessPool(Protocol):
 
 
 class Attempts:
-    """Tries the jobs of an app. `async with` opens the resources that its handlers need."""
+    """Tries the jobs of an app. `async with` opens the resources that its handlers need, and closes them.
+
+    With `opens_early=False` each is opened when a job first needs it.
+    """
 
     def __init__(
         self,
@@ -50,20 +53,20 @@ class Attempts:
         *,
         threads: Executor | None = None,
         processes: ProcessPool | None = None,
+        opens_early: bool = True,
     ) -> None:
         self._app = app
         self._handlers = handlers_of(app, entrypoints)
         self._threads = threads
         self._processes = processes
         self._resources = Resources(app.providers)
+        self._opens_early = opens_early
 
     async def __aenter__(self) -> Self:
         await self._resources.__aenter__()
         try:
-            for handler in self._handlers.values():
-                if handler.runs_in != "process" or self._processes is None:
-                    needed = handler.arguments.injected.values()
-                    await self._resources.open(type_ for type_ in needed if type_ is not Running)
+            for handler in self._handlers.values() if self._opens_early else ():
+                await self._open_for(handler)
         except BaseException as error:
             await self._resources.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -81,9 +84,11 @@ class Attempts:
         """Try a claimed job once. Cancelling this stops the handler, and tells nothing of the job."""
         handler = self._handlers[job.entrypoint]
         running = Running(job, report)
+        if not self._opens_early:
+            await self._open_for(handler)
         with running_as(running):
             try:
-                run = await self._prepared(handler, running)
+                run = self._prepared(handler, running)
             except PayloadError as error:
                 return Rejected(error_text(error) or "")
             try:
@@ -92,18 +97,27 @@ class Attempts:
                         result = await run()
                 else:
                     result = await run()
+                return Completed(encode_result(result), tuple(running.calls))
+            except UnfitResultError as error:
+                return Rejected(str(error))
             except TimeoutError as error:
                 if job.timeout_s and limit.expired():
                     return self._failed(handler, job, error, timed_out(job))
                 return self._failed(handler, job, error)
+            except asyncio.CancelledError as error:
+                if _is_being_cancelled():
+                    raise
+                # The handler cancelled itself, or awaited something that was.
+                return self._failed(handler, job, error)
             except (Exception, SystemExit) as error:
                 return self._failed(handler, job, error)
-        try:
-            return Completed(result_json(plain_result(result)), tuple(running.calls))
-        except PayloadError as error:
-            return Rejected(f"it ran, but {error}")
 
-    async def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
+    async def _open_for(self, handler: Handler[..., Any]) -> None:
+        if handler.runs_in != "process" or self._processes is None:
+            needed = handler.arguments.injected.values()
+            await self._resources.open(type_ for type_ in needed if type_ is not Running)
+
+    def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
         arguments = handler.arguments.decode(running.job.payload)
         if handler.runs_in == "process" and self._processes is not None:
             run: Callable[[], Awaitable[Any]] = partial(self._processes.run, running)
@@ -126,6 +140,8 @@ class Attempts:
         failure = Failure(job, job.failures, text, error, random.random())
         try:
             decision = decide(handler.retry, failure)
+            if isinstance(decision, Retry):
+                seconds_of(decision.after_s, "the policy's delay")
         except Exception:
             log.exception("the retry policy of %s failed; going by the usual one", handler.entrypoint)
             decision = exponential()(failure)
@@ -146,3 +162,8 @@ def handlers_of(app: App, entrypoints: Iterable[str] | None) -> dict[str, Handle
             f"the app has no handler for {', '.join(missing)}; it has {', '.join(app.handlers)}"
         )
     return {name: app.handlers[name] for name in wanted}
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -3,9 +3,10 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from bucketq.app.outcome import Outcome
+from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 
 log = logging.getLogger("bucketq")
@@ -34,7 +35,9 @@ class Callbacks:
         self._by_name: dict[str, list[Callback]] = {}
 
     def add(self, name: EventName, callback: Callback) -> None:
-        """Tell the callback of each such event from now on."""
+        """Tell the callback of each such event from now on. Raises ConfigurationError."""
+        if name not in get_args(EventName):
+            raise ConfigurationError(f"an event is claimed, completed or failed, not {name!r}")
         self._by_name.setdefault(name, []).append(callback)
 
     def __contains__(self, name: EventName) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from bucketq.app.arguments import Arguments, result_decoder
 from bucketq.app.call import Call
@@ -26,8 +26,7 @@ RunsIn = Literal["loop", "thread", "process"]
 Missed = Literal["skip", "last", "all"]
 
 
-@dataclass(frozen=True)
-class Ticks:
+class Ticks(NamedTuple):
     """When a handler's jobs are enqueued by themselves."""
 
     cron: str | None = None
@@ -59,9 +58,14 @@ class Handler(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.function(*args, **kwargs)
 
-    @cached_property
+    @property
     def arguments(self) -> Arguments:
-        """Its parameters. Read when first needed, so that resources may be defined after it."""
+        """Its parameters; for all that `using` makes of a handler they are read once."""
+        return self.app.handlers[self.entrypoint]._arguments
+
+    @cached_property
+    def _arguments(self) -> Arguments:
+        # When they are first needed, so that resources may be defined after it.
         return Arguments(self.function, self.app.providers.types | {Running})
 
     def using(self, *, priority: int | None = None, **options: Unpack[JobOptions]) -> "Handler[P, R]":
@@ -119,6 +123,11 @@ class Handler(Generic[P, R]):
             missed=missed,
             **call.options,
         )
+
+    async def make_schedule(self) -> None:
+        """Make sure of the schedule that its `cron` or `every` asks for, if any; each worker does."""
+        if self.ticks is not None:
+            await self.schedule(**self.ticks._asdict())
 
     async def result(self, job: Job | str, timeout: Duration | None = None) -> R:
         """Wait until a job is finished, and return what it returned. Raises what `Queue.result` raises."""

@@ -13,7 +13,7 @@ ask for other resources by the types of its own parameters.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
@@ -33,7 +33,8 @@ class Providers:
     """Which function provides which type."""
 
     def __init__(self) -> None:
-        self._by_type: dict[type, Callable[..., Any]] = {}
+        # A type, or a generic one such as Pool[Connection].
+        self._by_type: dict[Any, Callable[..., Any]] = {}
 
     def add(self, provider: Callable[..., Any]) -> None:
         """Let a function provide the type that it returns or yields. Raises ConfigurationError."""
@@ -43,7 +44,7 @@ class Providers:
         self._by_type[provided_type] = provider
 
     @property
-    def types(self) -> set[type]:
+    def types(self) -> set[Any]:
         """The types that can be injected."""
         return set(self._by_type)
 
@@ -57,6 +58,16 @@ class Providers:
                 f"nothing provides {name}; write a function that returns it, with that annotation, and"
                 " decorate it with @app.resource"
             ) from None
+
+    @contextmanager
+    def replaced_by(self, resources: Mapping[Any, Any]) -> Iterator[None]:
+        """Let these objects, by their types, be provided inside the block, as tests do."""
+        before = self._by_type
+        self._by_type = before | {type_: _always(one) for type_, one in resources.items()}
+        try:
+            yield
+        finally:
+            self._by_type = before
 
 
 class Resources:
@@ -108,11 +119,15 @@ class Resources:
         return await made if inspect.isawaitable(made) else made
 
 
+def _always(resource: Any) -> Callable[[], Any]:
+    return lambda: resource
+
+
 def _hints(provider: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(provider)
 
 
-def _provided_type(provider: Callable[..., Any]) -> type:
+def _provided_type(provider: Callable[..., Any]) -> Any:
     hint = _hints(provider).get("return")
     if inspect.isasyncgenfunction(provider) or inspect.isgeneratorfunction(provider):
         hint = next(iter(get_args(hint)), None)
@@ -122,4 +137,4 @@ def _provided_type(provider: Callable[..., Any]) -> type:
             f"{provider.__qualname__}() is a resource; let its annotation tell the type that it returns or"
             " yields, such as -> AsyncIterator[Database]"
         )
-    return hint if isinstance(hint, type) else type_
+    return hint

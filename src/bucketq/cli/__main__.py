@@ -1,6 +1,7 @@
 """bucketq: look after a queue from the command line.
 
     bucketq verify file:///var/lib/myapp/queue.json     prove that nothing is lost or doubled
+    bucketq work myapp.jobs:app                         run the jobs of an app
     bucketq serve s3://my-bucket/jobs.json              run a broker for remote clients
     bucketq pipeline run --url s3://… --out lake        bring what is finished into a lake, with Spark
     bucketq pipeline report --out lake                  one HTML page about it
@@ -18,6 +19,7 @@ import bucketq
 from bucketq.cli.pipeline import add_pipeline
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.serve import add_serve
+from bucketq.cli.work import add_work
 from bucketq.errors import BucketQError
 from bucketq.storage import open_storage
 from bucketq.verify import Verdict, verify
@@ -40,6 +42,7 @@ def main() -> int:
     )
     command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
     command.set_defaults(run=lambda given: asyncio.run(_verify(given.url)))
+    add_work(commands)
     add_serve(commands)
     add_pipeline(commands)
     options = parser.parse_args()

@@ -6,9 +6,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from bucketq.cli.options import Option
 from bucketq.errors import ConfigurationError
 
-_FIELDS = ("epoch",)
+LOG_OPTIONS: list[Option] = [
+    ("--log-level", "info", "debug, info, warning or error"),
+    ("--log-format", "text", "text or json"),
+]
+_FIELDS = ("epoch", "job", "entrypoint", "attempt", "seconds")
 
 
 class _JsonLines(logging.Formatter):

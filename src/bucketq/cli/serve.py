@@ -8,7 +8,8 @@ import os
 import signal
 import socket
 
-from bucketq.cli.logs import log_to_stderr
+from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
+from bucketq.cli.options import Option, add_flag, add_options
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
@@ -32,7 +33,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
     settings = Settings()
-    options: list[tuple[str, object, str]] = [
+    options: list[Option] = [
         ("--host", "127.0.0.1", "where to listen"),
         ("--grpc-port", GRPC_PORT, "the port for gRPC; 0 takes a free one"),
         ("--advertise", "", "the address that clients are told, if it is not host and port"),
@@ -40,19 +41,10 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         ("--heartbeat-timeout", 10.0, "seconds without one after which another broker takes over"),
         ("--commit-interval", settings.commit_interval_s, "seconds from one commit to the next, at least"),
         ("--stale-after", settings.stale_after_s, "seconds after which a silent worker's job is taken"),
-        ("--log-level", "info", "debug, info, warning or error"),
-        ("--log-format", "text", "text or json"),
+        *LOG_OPTIONS,
     ]
-    for option, default, text in options:
-        name = "BUCKETQ_" + option.removeprefix("--").replace("-", "_").upper()
-        # A default that is a string goes through `type` as well, so a bad variable is told like an option.
-        command.add_argument(option, type=type(default), default=os.environ.get(name, default), help=text)
-    command.add_argument(
-        "--insecure",
-        action="store_true",
-        default=os.environ.get("BUCKETQ_INSECURE", "").lower() in ("1", "true", "yes"),
-        help="listen beyond this machine although everybody there may do everything",
-    )
+    add_options(command, options)
+    add_flag(command, "--insecure", "listen beyond this machine although everybody there may do everything")
     command.set_defaults(run=lambda given: asyncio.run(serve(given)))
 
 

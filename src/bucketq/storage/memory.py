@@ -1,5 +1,6 @@
 """InMemoryStorage: a queue in a variable, for tests and for trying things out."""
 
+import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
@@ -10,7 +11,7 @@ from bucketq.storage.port import ObjectInfo, check_object_name
 class InMemoryStorage:
     """One object in memory, shared by every queue that is given this instance.
 
-    Nothing here awaits, so each call is atomic within an event loop.
+    Nothing here awaits, so each call is atomic within an event loop; a lock keeps it so among threads.
 
     >>> storage = InMemoryStorage()
     >>> storage = InMemoryStorage(initial_content=b'{"version":0,"jobs":[]}')
@@ -21,23 +22,26 @@ class InMemoryStorage:
     def __init__(self, initial_content: bytes = b"") -> None:
         self._content: bytes | Sequence[bytes] = bytes(initial_content)
         self._generation = 1 if initial_content else 0
+        self._lock = threading.Lock()
         self.objects = InMemoryObjects()
 
     async def read(self) -> tuple[bytes, str | None]:
-        if not isinstance(self._content, bytes):
-            self._content = b"".join(self._content)
-        return self._content, self._etag()
+        with self._lock:
+            if not isinstance(self._content, bytes):
+                self._content = b"".join(self._content)
+            return self._content, self._etag()
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         return None if etag == self._etag() else await self.read()
 
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
-        if if_match != self._etag():
-            raise CASConflictError(f"in-memory object is at etag {self._etag()}, not {if_match}")
-        # Copied, since a caller may go on using its own list.
-        self._content = content if isinstance(content, bytes) else tuple(content)
-        self._generation += 1
-        return str(self._generation)
+        with self._lock:
+            if if_match != self._etag():
+                raise CASConflictError(f"in-memory object is at etag {self._etag()}, not {if_match}")
+            # Copied, since a caller may go on using its own list.
+            self._content = content if isinstance(content, bytes) else tuple(content)
+            self._generation += 1
+            return str(self._generation)
 
     def _etag(self) -> str | None:
         return str(self._generation) if self._generation else None

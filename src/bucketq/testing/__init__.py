@@ -1,5 +1,6 @@
 """What bucketq offers to other people's tests."""
 
+from bucketq.testing.app import Jobs, Ran, testing
 from bucketq.testing.queue import QueueContract
 from bucketq.testing.simulated_bucket import SimulatedBucket, Weather
 from bucketq.testing.storage import BucketContract, StorageContract, check_storage
@@ -7,8 +8,10 @@ from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop, run
 
 __all__ = [
     "BucketContract",
+    "Jobs",
     "Process",
     "QueueContract",
+    "Ran",
     "SimulatedBucket",
     "StorageContract",
     "VirtualClock",
@@ -16,4 +19,5 @@ __all__ = [
     "Weather",
     "check_storage",
     "run",
+    "testing",
 ]

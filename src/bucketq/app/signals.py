@@ -1,0 +1,40 @@
+"""Signals: the first SIGTERM or SIGINT lets a worker end in order, the second one ends it at once."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def told_by_signals(stop: Callable[[], None], abort: Callable[[], None]) -> Iterator[None]:
+    """Call `stop`, in the event loop, at the first signal; at the second one `abort`, and exit.
+
+    The exit code is then 128 and the signal's number. Outside of the main thread nothing is done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    is_told = False
+
+    # Not the loop's own handlers: a handler that blocks the loop must not keep the second signal out.
+    def tell(number: int, frame: FrameType | None) -> None:
+        nonlocal is_told
+        if is_told:
+            abort()
+            os._exit(128 + number)
+        is_told = True
+        loop.call_soon_threadsafe(stop)
+
+    before = {number: signal.signal(number, tell) for number in _NUMBERS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

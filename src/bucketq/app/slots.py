@@ -1,0 +1,176 @@
+"""Slots: the jobs that a worker is busy with, each in a task of its own.
+
+begin ──▶ attempt ──▶ settle(job, outcome) ──▶ callbacks ──▶ the slot is free
+             └─ lose, stop: the task is cancelled ──▶ Interrupted, or, for a lost claim, nothing
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from bucketq.app.attempt import Attempts
+from bucketq.app.events import Callbacks, Event, EventName
+from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
+from bucketq.app.threads import Threads
+from bucketq.errors import JobCancelledError, JobNotFoundError
+from bucketq.failure import error_text
+from bucketq.job import Job
+
+log = logging.getLogger("bucketq")
+
+_NOTHING = (None, None)
+
+
+class Slots:
+    """So many jobs at a time. `settle` is told each outcome, `on_free` that a slot is free again."""
+
+    def __init__(
+        self,
+        size: int,
+        attempts: Attempts,
+        threads: Threads,
+        callbacks: Callbacks,
+        settle: Callable[[Job, Outcome], None],
+        on_free: Callable[[], None],
+    ) -> None:
+        self.done = 0
+        self.failed = 0
+        self.size = size
+        self._attempts = attempts
+        self._threads = threads
+        self._callbacks = callbacks
+        self._settle = settle
+        self._on_free = on_free
+        self._works: dict[str, _Work] = {}
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    @property
+    def free(self) -> int:
+        """How many more jobs may begin. A thread that nobody waits for keeps its slot till it returns."""
+        return self.size - len(self._works) - self._threads.lingering
+
+    def begin(self, job: Job) -> None:
+        """Run a claimed job."""
+        before = self._works.get(job.id)
+        if before is not None:
+            # Its claim was lost, and this worker itself was given the job again.
+            self._cancel(before, is_lost=True)
+            self._free(before)
+        work = self._works[job.id] = _Work(job)
+        work.task = asyncio.create_task(self._run(work))
+
+    def jobs(self) -> Iterator[Job]:
+        """Those that run."""
+        return (work.job for work in self._works.values())
+
+    def progress(self) -> dict[str, tuple[float | None, str | None]]:
+        """What their handlers have said of them, by id."""
+        return {work.job.id: work.said for work in self._works.values() if work.said != _NOTHING}
+
+    def lose(self, lost: JobNotFoundError) -> None:
+        """Stop the job that a heartbeat was refused for."""
+        work = self._works.get(lost.job_id)
+        if work is not None and not work.is_settled and not work.is_lost:
+            log.warning("%s; its handler is stopped", lost, extra=_fields(work))
+            self._cancel(work, is_lost=not isinstance(lost, JobCancelledError))
+
+    def cancel_all(self) -> None:
+        """Stop every job; those that do not end by themselves are `Interrupted`."""
+        for work in list(self._works.values()):
+            self._cancel(work)
+
+    async def wait(self, limit_s: float) -> None:
+        """Wait for those that run now, for so long at most."""
+        tasks = [work.task for work in self._works.values() if work.task]
+        if tasks:
+            await asyncio.wait(tasks, timeout=limit_s)
+
+    def give_up(self) -> None:
+        """Give back what still runs although it was cancelled."""
+        for work in list(self._works.values()):
+            log.error("job %s does not stop; it is given back all the same", work.job.id, extra=_fields(work))
+            self._end(work, Interrupted())
+            self._free(work)
+
+    async def _run(self, work: "_Work") -> None:
+        job = work.job
+        if "claimed" in self._callbacks:
+            await self._callbacks.tell(Event("claimed", job))
+        try:
+            outcome = await self._attempts.attempt(job, work.report)
+        except Exception as error:
+            log.exception("job %s could not be tried", job.id, extra=_fields(work))
+            outcome = Failed(error_text(error) or "")
+        self._end(work, outcome)
+        name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
+        if name in self._callbacks and not work.is_lost:
+            await self._callbacks.tell(Event(name, job, outcome))
+        self._free(work)
+
+    def _cancel(self, work: "_Work", *, is_lost: bool = False) -> None:
+        work.is_lost |= is_lost
+        assert work.task is not None
+        # Once: what it does then to clean up is not disturbed again.
+        if not work.is_stopping and work.task.cancel():
+            work.is_stopping = True
+            # A task that is cancelled before its first step never takes it.
+            work.task.add_done_callback(partial(self._cancelled, work))
+
+    def _cancelled(self, work: "_Work", task: "asyncio.Task[None]") -> None:
+        self._end(work, Interrupted())
+        self._free(work)
+
+    def _end(self, work: "_Work", outcome: Outcome) -> None:
+        if work.is_settled:
+            return
+        work.is_settled = True
+        if work.is_lost:
+            return
+        self._settle(work.job, outcome)
+        match outcome:
+            case Completed():
+                self.done += 1
+                if log.isEnabledFor(logging.DEBUG):
+                    log.debug("job %s (%s) is done", work.job.id, work.job.entrypoint, extra=_fields(work))
+            case Failed(error) | Rejected(error):
+                self.failed += 1
+                what = "failed" if isinstance(outcome, Failed) else "is given up"
+                about = work.job.id, work.job.entrypoint, what, error
+                log.warning("job %s (%s) %s: %s", *about, extra=_fields(work))
+
+    def _free(self, work: "_Work") -> None:
+        if self._works.get(work.job.id) is work:
+            del self._works[work.job.id]
+            self._on_free()
+
+
+class _Work:
+    """One job under way."""
+
+    __slots__ = ("began_s", "is_lost", "is_settled", "is_stopping", "job", "said", "task")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.task: asyncio.Task[None] | None = None
+        self.began_s = time.monotonic()
+        self.is_lost = False
+        self.is_settled = False
+        self.is_stopping = False
+        self.said: tuple[float | None, str | None] = _NOTHING
+
+    def report(self, progress: float | None, note: str | None) -> None:
+        self.said = self.said[0] if progress is None else progress, self.said[1] if note is None else note
+
+
+def _fields(work: _Work) -> dict[str, object]:
+    """What structured logs tell of a job."""
+    return {
+        "job": work.job.id,
+        "entrypoint": work.job.entrypoint,
+        "attempt": work.job.attempts,
+        "seconds": round(time.monotonic() - work.began_s, 3),
+    }

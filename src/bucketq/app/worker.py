@@ -1,0 +1,159 @@
+"""Worker: runs the jobs of an app until it is told to stop.
+
+    claim ──▶ a task for each job ──▶ outcome ──▶ settle, all that ended in one write
+      ▲            │         ▲
+      └ free slots ┘         └── beat: one heartbeat for all; a lost claim stops its task
+
+Claiming, settling and beating are three loops, and a storage that fails only makes them try again. A
+slot is free as soon as its handler has ended, so the claim for it goes into the same commit as the ack.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
+
+from bucketq.app.app import App
+from bucketq.app.attempt import Attempts, handlers_of
+from bucketq.app.beating import beat
+from bucketq.app.claiming import Claiming
+from bucketq.app.processes import ProcessPool
+from bucketq.app.settling import Settling
+from bucketq.app.signals import told_by_signals
+from bucketq.app.slots import Slots
+from bucketq.app.threads import Threads
+from bucketq.errors import ConfigurationError
+
+log = logging.getLogger("bucketq")
+
+# Beyond the grace: for handlers to clean up, and for the last outcomes to be settled.
+_LAST_S = 5.0
+
+
+class Worker:
+    """Runs up to `concurrency` jobs of an app at a time.
+
+        async with app:
+            await Worker(app, concurrency=50, entrypoints=["send_email"]).run()
+
+    `entrypoints` are those it takes; all of the app's by default. Raises ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        concurrency: int = 20,
+        entrypoints: Iterable[str] | None = None,
+        grace_s: float = 30.0,
+    ) -> None:
+        if concurrency < 1:
+            raise ConfigurationError(f"a worker's concurrency is at least 1, not {concurrency}")
+        if not grace_s >= 0:
+            raise ConfigurationError(f"a worker's grace time is not below 0 s: {grace_s}")
+        self.app = app
+        self._concurrency = concurrency
+        self._handlers = handlers_of(app, entrypoints)
+        self._grace_s = grace_s
+        self._told = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._processes: ProcessPool | None = None
+        self._slots: Slots | None = None
+        self._claiming: Claiming | None = None
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many jobs are running, and how many this worker has done, and has seen fail."""
+        return (len(self._slots), self._slots.done, self._slots.failed) if self._slots else (0, 0, 0)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it claims no jobs: it is starting, or stopping, or what the storage says."""
+        if self._claiming is None:
+            return "starting"
+        return "stopping" if self._told.is_set() else self._claiming.trouble
+
+    async def serve(self) -> None:
+        """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once."""
+        async with self.app:
+            with told_by_signals(self.stop, self._kill_processes):
+                await self.run()
+
+    async def run(self) -> None:
+        """Run jobs until `stop`. Raises what a resource raises that cannot be opened.
+
+        At the end handlers get their grace time; what they do not finish is given back, and costs no
+        attempt.
+        """
+        queue = await self.app.opened()
+        loop = asyncio.get_running_loop()
+
+        def on_return() -> None:
+            with suppress(RuntimeError):  # it outlived the loop
+                loop.call_soon_threadsafe(self._freed.set)
+
+        threads = Threads(on_return)
+        async with AsyncExitStack() as stack:
+            stack.callback(threads.shutdown)
+            if any(handler.runs_in == "process" for handler in self._handlers.values()):
+                self._processes = await stack.enter_async_context(ProcessPool(self.app))
+            attempts = await stack.enter_async_context(
+                Attempts(self.app, self._handlers, threads=threads, processes=self._processes)
+            )
+            settling = Settling(queue, on_settled=self._freed.set)
+            slots = self._slots = Slots(
+                self._concurrency, attempts, threads, self.app.callbacks, settling.add, self._freed.set
+            )
+            self._claiming = Claiming(queue, self._handlers, slots, settling, self._freed)
+            loops = [
+                loop.create_task(settling.run(), name="bucketq settle"),
+                loop.create_task(beat(queue, slots, settling), name="bucketq beat"),
+            ]
+            grace_s = self._grace_s
+            try:
+                await self._claim(self._claiming)
+            except asyncio.CancelledError:
+                grace_s = 0.0
+                raise
+            finally:
+                await self._wind_up(slots, settling, grace_s)
+                for task in loops:
+                    task.cancel()
+                await asyncio.wait(loops)
+
+    def stop(self) -> None:
+        """Claim no more jobs, and let `run` return when those that run have ended."""
+        self._told.set()
+
+    async def _claim(self, claiming: Claiming) -> None:
+        told = asyncio.create_task(self._told.wait())
+        claims = asyncio.create_task(claiming.run(), name="bucketq claim")
+        try:
+            await asyncio.wait([told, claims], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            claims.cancel()
+            await asyncio.wait([told, claims])
+        if not claims.cancelled():
+            claims.result()
+
+    async def _wind_up(self, slots: Slots, settling: Settling, grace_s: float) -> None:
+        log.info("stopping: %d jobs may go on for up to %g s", len(slots), grace_s)
+        until_s = time.monotonic() + grace_s
+        await slots.wait(grace_s)
+        slots.cancel_all()
+        await slots.wait(_LAST_S)
+        slots.give_up()
+        try:
+            async with asyncio.timeout(max(_LAST_S, until_s - time.monotonic())):
+                while len(settling):
+                    self._freed.clear()
+                    await self._freed.wait()
+        except TimeoutError:
+            log.error("%d finished jobs could not be settled, and will be run again", len(settling))
+        log.info("stopped")
+
+    def _kill_processes(self) -> None:
+        if self._processes is not None:
+            self._processes.kill()

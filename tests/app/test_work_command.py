@@ -1,0 +1,164 @@
+"""`bucketq work`: its options, its health, its supervisor."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.app.working import Place, Worked, children_of, is_gone, until, wait_gone
+
+RELOADED = """
+from bucketq import App
+app = App({url!r})
+
+@app.job
+async def version() -> int:
+    return {version}
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path, JOBS_STALE_AFTER_S="1.5")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def ask(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+async def test_health_and_readiness(place):
+    port = free_port()
+    async with place.queue() as queue:
+        await queue.enqueue("patient", {"name": "never"})
+        with place.worker("--health-port", str(port)) as worker:
+            await place.begun(1)
+            assert ask(port, "/healthz") == (200, "ok\n")
+            assert ask(port, "/readyz") == (200, "ok\n")
+            assert ask(port, "/")[0] == 404
+            worker.signal(signal.SIGTERM)
+            worker.wait_for("stopping")
+            assert ask(port, "/healthz")[0] == 200
+            assert ask(port, "/readyz") == (503, "stopping\n")
+
+
+async def test_logs_tell_of_jobs_in_fields_and_options_come_from_the_environment(place):
+    async with place.queue() as queue:
+        with place.worker(BUCKETQ_ENTRYPOINT="patient", BUCKETQ_CONCURRENCY="1") as worker:
+            [taking] = worker.wait_for("taking jobs")
+            assert taking["message"] == "taking jobs of patient"
+            place.allow("go")
+            job = await queue.enqueue("patient", {"name": "go"})
+            [done] = worker.wait_for("is done")
+            assert (done["job"], done["entrypoint"], done["attempt"]) == (job.id, "patient", 1)
+            assert 0 <= done["seconds"] < 10
+            await queue.enqueue("patient", {"nam": "go"}, max_attempts=1)
+            [dead] = worker.wait_for("is given up")
+            assert dead["level"] == "warning"
+            assert "do not fit" in dead["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere:app"], "no module nowhere"),
+        (["jobs"], "module:name"),
+        (["jobs:nothing"], "jobs:nothing is not there"),
+        (["jobs:app", "--entrypoint", "patient,mail"], "no handler for mail"),
+        (["jobs:app", "--processes", "0"], "at least 1"),
+        (["nowhere:app", "--processes", "2"], "no module nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_told_and_ends_it(place, arguments, told):
+    command = [sys.executable, "-m", "bucketq", "work", *arguments]
+    environment = {**os.environ, "JOBS_FOLDER": str(place.folder)}
+    ended = subprocess.run(
+        command, cwd=os.path.dirname(__file__), env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert ended.returncode == 2
+    assert told in ended.stderr
+
+
+async def test_a_supervisor_starts_workers_anew_and_ends_them_in_order(place):
+    async with place.queue() as queue:
+        with place.worker("--processes", "2", "--concurrency", "1") as supervisor:
+            jobs = [await queue.enqueue("patient", {"name": "go"}) for _ in range(2)]
+            begun = await place.begun(2)
+            pids = [line["pid"] for line in begun]
+            assert len(set(pids)) == 2
+            os.kill(pids[0], signal.SIGKILL)
+            supervisor.wait_for("exit code -9")
+            supervisor.wait_for("runs as process", times=3)
+            again = (await place.begun(3))[2]
+            assert again["job"] == begun[0]["job"]
+            assert again["crashes"] == 1
+            supervisor.signal(signal.SIGTERM)
+            supervisor.wait_for("stopping 2 workers")
+            # They have their grace time.
+            place.allow("go")
+            assert supervisor.wait() == 0
+            wait_gone([pids[1], again["pid"]])
+        for job in jobs:
+            assert await queue.result(job, timeout=5)
+
+
+async def test_no_worker_outlives_a_supervisor_that_is_killed(place):
+    async with place.queue() as queue:
+        with place.worker("--processes", "2", "--concurrency", "1", "--grace", "0") as supervisor:
+            jobs = [await queue.enqueue(name, {"name": "never"}) for name in ("patient", "elsewhere")]
+            await place.begun(2)
+            pids = children_of(supervisor.process.pid)
+            assert len(pids) >= 3
+            supervisor.signal(signal.SIGKILL)
+            supervisor.process.wait()
+            wait_gone(pids)
+        for job in jobs:
+            found = await queue.find(job)
+            assert (found.status.value, found.attempts, found.crashes) == ("queued", 0, 0)
+
+
+async def test_a_second_signal_to_a_supervisor_ends_all(place):
+    async with place.queue() as queue:
+        with place.worker("--processes", "2") as supervisor:
+            await queue.enqueue("elsewhere", {"name": "never"})
+            await place.begun(1)
+            pids = children_of(supervisor.process.pid)
+            supervisor.signal(signal.SIGINT)
+            supervisor.wait_for("may go on")
+            assert not any(map(is_gone, {line["pid"] for line in place.journal("begun")}))
+            supervisor.signal(signal.SIGINT)
+            assert supervisor.wait() == 128 + signal.SIGINT
+            wait_gone(pids)
+
+
+async def test_changed_code_is_loaded(place):
+    program = place.folder / "changing.py"
+    program.write_text(RELOADED.format(url=place.url, version=1))
+    worked = Worked(place.folder, "-m", "bucketq", "work", "changing:app", "--reload", cwd=place.folder)
+    try:
+        async with place.queue() as queue:
+            assert await queue.result(await queue.enqueue("version"), timeout=20) == 1
+            program.write_text("this is no Python")
+            worked.wait_for("is started again when a file has changed")
+            program.write_text(RELOADED.format(url=place.url, version=2))
+            assert await queue.result(await queue.enqueue("version"), timeout=20) == 2
+        [*_, last] = worked.wait_for("runs as process")
+        worked.signal(signal.SIGTERM)
+        assert worked.wait() == 0
+        await until(lambda: is_gone(int(last["message"].split()[-1])))
+    finally:
+        worked.end()

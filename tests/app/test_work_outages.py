@@ -1,0 +1,71 @@
+"""Real worker processes whose storage or broker goes away for a while."""
+
+import asyncio
+import signal
+
+import pytest
+
+import bucketq
+from bucketq.verify import verify
+from tests.acceptance.served import served
+from tests.app.working import Place
+
+QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+async def test_what_ends_while_the_storage_is_away_is_settled_when_it_is_back(place):
+    store, away = place.folder / "store", place.folder / "away"
+    async with place.queue() as queue:
+        jobs = [await queue.enqueue("patient", {"name": "go"}) for _ in range(5)]
+    # It lasts for longer than a worker may be silent.
+    with place.worker("--concurrency", "5", JOBS_RETRY_FOR_S="0.3", JOBS_STALE_AFTER_S="1.5") as worker:
+        await place.begun(5)
+        store.rename(away)
+        # A file where the folder was: nothing can be made in its place.
+        store.touch()
+        place.allow("go")
+        worker.wait_for("could not be settled", times=4)
+        worker.wait_for("no jobs can be claimed", times=3)
+        store.unlink()
+        away.rename(store)
+        async with place.queue() as queue:
+            results = await asyncio.gather(*(queue.result(job, timeout=20) for job in jobs))
+            # It claims again, too.
+            await queue.result(await queue.enqueue("patient", {"name": "go"}), timeout=20)
+            assert (await verify(queue.storage)).is_sound
+        assert results == [line["token"] for line in place.journal("begun")[:5]]
+        assert len(place.journal("begun")) == 6
+
+
+async def test_a_failover_of_brokers_is_a_pause_and_nothing_runs_twice(place):
+    with served(place.url, *QUICK) as first:
+        first.wait_for("leading")
+        with served(place.url, *QUICK) as second:
+            second.wait_for("another broker leads")
+            addresses = f"grpc://{first.address},{second.address}"
+            with place.worker("--url", addresses, "--concurrency", "5") as worker:
+                async with bucketq.connect(addresses) as queue:
+                    jobs = [await queue.enqueue("patient", {"name": "go"}) for _ in range(20)]
+                    await place.begun(5)
+                    first.signal(signal.SIGKILL)
+                    place.allow("go")
+                    for job in jobs:
+                        assert await queue.result(job, timeout=30)
+                worker.signal(signal.SIGTERM)
+                assert worker.wait() == 0
+    begun = [line["job"] for line in place.journal("begun")]
+    assert sorted(begun) == sorted(job.id for job in jobs)
+
+
+async def test_a_queue_that_is_none_ends_the_worker_and_says_why(place):
+    store = place.folder / "store"
+    store.mkdir()
+    (store / "queue.json").write_text("this is no queue")
+    with place.worker() as worker:
+        assert worker.wait() == 2
+        worker.wait_for("queue.json")
