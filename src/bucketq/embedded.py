@@ -17,10 +17,9 @@ from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.group import GroupCommit
-from bucketq.job import Claim, Job
+from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
-from bucketq.progress import check_progress
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
@@ -185,19 +184,15 @@ class BrokerQueue(EmbeddedQueue):
         if group is not None:
             await group.close()
 
-    async def heartbeat(
-        self, job: Job | Claim | str, progress: float | None = None, note: str | None = None
-    ) -> None:
-        check_progress(progress, note)
-        beat = Heartbeat(Claim.of(job), self._clock.now(), progress, note)
-        if not self._opened().ride(beat):
-            await self._submit(beat)
-
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         return self._opened().submit(operation, if_abandoned)
 
     async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         await self._opened().wait_ready(wanted, timeout_s)
+
+    def _without_riders(self, beats: list[Heartbeat]) -> list[Heartbeat]:
+        group = self._opened()
+        return [beat for beat in beats if not group.ride(beat)]
 
     async def _wait_finished(self, job: Job, timeout_s: float) -> None:
         await self._opened().wait_finished(job, timeout_s)

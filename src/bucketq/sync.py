@@ -142,9 +142,11 @@ class Queue:
         """The job is done."""
         self._run(self._opened.ack(job, result))
 
-    def ack_many(self, jobs: Iterable[Job | Claim | str]) -> list[JobNotFoundError]:
+    def ack_many(
+        self, jobs: Iterable[Job | Claim | str], results: Iterable[Any] | None = None
+    ) -> list[JobNotFoundError]:
         """Acknowledge many jobs in one write; return an error for each that was refused."""
-        return self._run(self._opened.ack_many(jobs))
+        return self._run(self._opened.ack_many(jobs, results))
 
     def nack(
         self,
@@ -167,6 +169,14 @@ class Queue:
     ) -> None:
         """The worker is alive and busy with the job, and so far with it."""
         self._run(self._opened.heartbeat(job, progress, note))
+
+    def heartbeat_many(
+        self,
+        jobs: Iterable[Job | Claim | str],
+        progress: Mapping[str, tuple[float | None, str | None]] | None = None,
+    ) -> list[JobNotFoundError]:
+        """A worker is alive and busy with all of these; return an error for each claim that is lost."""
+        return self._run(self._opened.heartbeat_many(jobs, progress))
 
     def cancel(self, job: Job | Claim | str) -> Job:
         """The job is not wanted any more."""

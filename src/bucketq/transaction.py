@@ -1,6 +1,6 @@
 """Transaction: several operations that land in one commit, or not at all."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -8,7 +8,7 @@ import msgspec
 
 from bucketq.clock import Clock
 from bucketq.duration import Duration, seconds_of
-from bucketq.errors import PayloadError, QueueClosedError
+from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
 from bucketq.jobline import is_json_line
@@ -79,6 +79,14 @@ class Transaction:
         if not self._open:
             raise QueueClosedError("the transaction is over; add to it inside its `async with`")
         self._operations.append(operation)
+
+
+def check_results(jobs: Sized, results: Sized) -> None:
+    """Raise ConfigurationError unless there is a result for each job."""
+    if len(jobs) != len(results):
+        raise ConfigurationError(
+            f"ack_many takes one result for each job, or none at all, not {len(results)} for {len(jobs)}"
+        )
 
 
 def result_json(result: Any) -> bytes:

@@ -377,8 +377,14 @@ def entry(**changes):
         pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(), entry()])),
         pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(count=2**63)])),
         pb.Operation(dequeue=pb.DequeueRequest(token="x" * 1000)),
+        pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"{"])),
+        pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"1", b"2"])),
+        pb.Operation(heartbeat_many=pb.HeartbeatManyRequest(beats=[pb.HeartbeatRequest(progress=2)])),
     ],
-    ids=["a segment as a payload", "a long name", "no time", "twice", "a huge count", "a long token"],
+    ids=[
+        *("a segment as a payload", "a long name", "no time", "twice", "a huge count", "a long token"),
+        *("no JSON", "too many results", "too much progress"),
+    ],
 )
 def test_what_would_harm_the_queue_is_refused_and_the_others_are_not(channel, url, operation):
     for job in operation.enqueue.jobs:

@@ -6,7 +6,14 @@ from datetime import timedelta
 import pytest
 from faulty import FaultyStorage
 
-from bucketq import BrokerQueue, ClaimLostError, HeartbeatManager, JobNotFoundError, Settings
+from bucketq import (
+    BrokerQueue,
+    ClaimLostError,
+    HeartbeatManager,
+    JobCancelledError,
+    JobNotFoundError,
+    Settings,
+)
 from bucketq.testing.virtual_time import VirtualClock, run
 
 SECOND = timedelta(seconds=1)
@@ -146,5 +153,39 @@ def test_an_outage_does_not_stop_the_heart():
                 await asyncio.sleep(300)
                 assert (await q.read_state()).find(job.id).heartbeat_at > before
             await q.ack(job)
+
+    run(main())
+
+
+def test_the_heartbeats_of_many_jobs_share_a_write_and_seldom_need_one():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=300) as q:
+            await q.enqueue_many("mail", range(50))
+            jobs = []
+            for _ in range(5):
+                jobs += await q.dequeue(batch_size=10)
+                await asyncio.sleep(7)
+            writes = storage.writes
+            for _ in range(30):
+                await asyncio.sleep(10)
+                assert await q.heartbeat_many(jobs) == []
+            assert storage.writes - writes == 3, "one for all, every third of the stale timeout"
+
+    run(main())
+
+
+def test_a_cancel_that_was_seen_is_told_by_the_next_heartbeat_though_it_could_ride():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=300) as worker, broker(storage) as other:
+            await other.enqueue_many("mail", range(3))
+            jobs = await worker.dequeue(batch_size=3)
+            waiting = asyncio.create_task(worker.dequeue(wait=100))
+            await other.cancel(jobs[1].id)
+            await asyncio.sleep(1.5)
+            [told] = await worker.heartbeat_many(jobs)
+            assert (type(told), told.job_id) == (JobCancelledError, jobs[1].id)
+            waiting.cancel()
 
     run(main())

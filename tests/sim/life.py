@@ -63,6 +63,20 @@ async def planner(q, world):
         await asyncio.sleep(dice.expovariate(2))
 
 
+async def batch_worker(q, world):
+    """Works on several jobs at a time, with one heartbeat and one ack for all of them."""
+    while True:
+        wanted, wait = world.random.choice(world.wanted), world.random.choice([0, 5])
+        with suppress(BucketQError):
+            jobs = await q.dequeue(wanted, 4, wait)
+            for _ in range(world.random.randint(0, 3)):
+                await asyncio.sleep(q.stale_after_s / 4)
+                lost = {error.job_id for error in await q.heartbeat_many(jobs)}
+                jobs = [job for job in jobs if job.id not in lost]
+            await q.ack_many(jobs)
+        await asyncio.sleep(world.random.uniform(0, 0.5))
+
+
 async def canceller(q, world):
     """Cancels jobs that somebody enqueued, and runs dead ones again or gives them up."""
     while world.is_stormy:
@@ -117,7 +131,10 @@ async def insist(call):
             await asyncio.sleep(1)
 
 
-LIFE_ACTORS = [planner, planner, worker, worker, slow_worker, zombie, canceller, administrator]
+LIFE_ACTORS = [
+    *(planner, planner, worker, worker, batch_worker, slow_worker, zombie),
+    *(canceller, administrator),
+]
 
 
 # What is promised of them
@@ -209,6 +226,12 @@ def whoever_leaves_is_in_the_archive_once(record):
             raise ViolationError(f"{job.id} was acknowledged and is archived as {job.status}", job.id)
 
 
+def results_are_those_of_their_jobs(record):
+    for job in record.archived:
+        if job.result not in (None, job.id):
+            raise ViolationError(f"{job.id} has the result of {job.result}", job.id)
+
+
 def what_was_enqueued_is_somewhere(record):
     stored = {job.id for version in record.versions for job in version.state.jobs}
     # One that was cancelled by the very commit that enqueued it is in the archive only.
@@ -261,6 +284,7 @@ LIFE_CHECKERS = [
     each_tick_is_fired_once,
     what_was_cancelled_never_begins,
     whoever_leaves_is_in_the_archive_once,
+    results_are_those_of_their_jobs,
     what_was_enqueued_is_somewhere,
     no_attempt_is_over_before_its_timeout,
 ]

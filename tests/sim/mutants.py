@@ -227,6 +227,7 @@ MUTANTS = [
         "merge",
         "held.get(segment.name) != segment",
         "segment.name not in held",
+        first_seed=110,
     ),
     Mutant(
         "leave the jobs that were brought in where they came from",
@@ -241,6 +242,7 @@ MUTANTS = [
         "_archive",
         "await self._archive_batch(objects, name, batch)",
         "asyncio.create_task(self._archive_batch(objects, name, batch))",
+        first_seed=50,
     ),
     Mutant(
         "seal a finished job twice",
@@ -271,6 +273,7 @@ MUTANTS = [
         "_told_again",
         "else operation and told_by(state, operation, held)",
         "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
+        first_seed=110,
     ),
     Mutant(
         "apply the batch of a client that may be forgotten",
@@ -333,6 +336,14 @@ MUTANTS = [
         "first",
         "map(self._first, wanted)",
         "map(self._first, (*wanted, None))",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "give the results of many jobs to others of them",
+        operation.AckMany,
+        "__call__",
+        "self.results or",
+        "self.results[::-1] or",
         first_seed=LIFE,
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """RecordedQueue: a queue that writes down what its callers ask and are told."""
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 
 from record import Call
@@ -69,6 +69,21 @@ class RecordedQueue:
         with self._call("heartbeat", (job.id, job.token)):
             await self._queue.heartbeat(job)
 
+    async def ack_many(self, jobs):
+        await self._call_many("ack", jobs, self._queue.ack_many(jobs, [job.id for job in jobs]))
+
+    async def heartbeat_many(self, jobs):
+        return await self._call_many("heartbeat", jobs, self._queue.heartbeat_many(jobs))
+
+    async def _call_many(self, kind, jobs, answer):
+        """Write down a call for each job."""
+        with ExitStack() as stack:
+            calls = {job.id: stack.enter_context(self._call(kind, (job.id, job.token))) for job in jobs}
+            refused = await answer
+            for error in refused:
+                calls[error.job_id].error = error
+            return refused
+
     async def transaction(self, job, follow_up):
         with self._call("transaction", (job.id, job.token)) as call:
             async with self._queue.transaction() as t:
@@ -119,7 +134,7 @@ class RecordedQueue:
             self._end(call, error)
             raise
         else:
-            self._end(call, None)
+            self._end(call, call.error)
 
     def _end(self, call, error):
         if not self._world.is_over:

@@ -25,6 +25,8 @@ from bucketq.operation import (
     Dequeue,
     Elect,
     Enqueue,
+    Heartbeat,
+    HeartbeatMany,
     Nack,
     RequeueSilent,
     StepDown,
@@ -111,6 +113,7 @@ def test_a_batch_that_is_sent_again_changes_nothing_and_is_answered_the_same():
         Dequeue("mail", 2, "token", NOW),
         Ack(Claim("nobody"), NOW),
         AckMany((Claim("job-1", "token"), Claim("job-9")), NOW),
+        HeartbeatMany((Heartbeat(Claim("job-2", "token"), NOW), Heartbeat(Claim("job-3", "token"), NOW))),
         Nack(Claim("job-2", "token"), "no", NOW),
         RequeueSilent(NOW, NOW),
         Enqueue((job(4),)),
@@ -120,11 +123,12 @@ def test_a_batch_that_is_sent_again_changes_nothing_and_is_answered_the_same():
         before = again.changes, again.stats
         told = again.apply(work)
         assert (again.changes, again.stats) == before
-        claimed, refused, refusals, given_back, requeued, added = told.answers
+        claimed, refused, refusals, lost, given_back, requeued, added = told.answers
         assert claimed is None, "job-1 is finished, job-2 given back: no claim is left"
         assert isinstance(refused, JobNotFoundError)
         assert refused.job_id == "nobody"
         assert [error.job_id for error in refusals] == ["job-9"]
+        assert [(error.job_id, type(error)) for error in lost] == [("job-3", ClaimLostError)]
         assert given_back.id == "job-2"
         assert requeued == 0
         assert [one.id for one in added] == ["job-4"]

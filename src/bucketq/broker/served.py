@@ -13,6 +13,7 @@ from bucketq.operation import (
     Beat,
     Elect,
     Heartbeat,
+    HeartbeatMany,
     Listed,
     ListInFile,
     Operation,
@@ -59,16 +60,22 @@ class ServedQueue(BrokerQueue):
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
     ) -> Answers:
         """Apply a client's numbered batch, once. Its heartbeats may ride along with a later write."""
-        group = self._opened()
-        left: list[Operation | None] = []
-        for operation in operations:
-            rides = isinstance(operation, Heartbeat) and group.ride(operation)
-            left.append(None if rides else await self._stowed(operation))
+        left = [await self._stowed(one) if (one := self._left_of(sent)) else None for sent in operations]
         if not any(left):
             return Answers(0, [None] * len(left))
         batch = Batch(session, number, seen_version, tuple(left), self._clock.now())
         answers: Answers = await self._submit(batch)
         return answers
+
+    def _left_of(self, operation: Operation) -> Operation | None:
+        """The operation without the heartbeats that ride along; None if nothing is left."""
+        match operation:
+            case Heartbeat():
+                return operation if self._without_riders([operation]) else None
+            case HeartbeatMany():
+                beats = self._without_riders(list(operation.beats))
+                return HeartbeatMany(tuple(beats)) if beats else None
+        return operation
 
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""

@@ -23,6 +23,7 @@ from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
     Ack,
+    AckMany,
     Answers,
     Bury,
     Dequeue,
@@ -31,6 +32,7 @@ from bucketq.operation import (
     EnqueueBatch,
     EnqueueSegments,
     Heartbeat,
+    HeartbeatMany,
     Nack,
     Operation,
     Refuse,
@@ -44,7 +46,7 @@ from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, check_object_name
-from bucketq.transaction import result_json
+from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
@@ -204,6 +206,9 @@ def _checked(operation: Operation) -> Operation:
             _check_batch(operation)
         case Heartbeat():
             check_progress(operation.progress, operation.note)
+        case HeartbeatMany():
+            for beat in operation.beats:
+                check_progress(beat.progress, beat.note)
         case Dequeue():
             _check_name("a token", operation.token)
             _check_name("a worker's name", operation.worker or "?")
@@ -216,6 +221,10 @@ def _checked(operation: Operation) -> Operation:
             return replace(operation, failed=tuple(map(_checked, operation.failed)))
         case Ack() if operation.result:
             return replace(operation, result=result_json(msgspec.Raw(operation.result)))
+        case AckMany() if operation.results:
+            check_results(operation.claims, operation.results)
+            checked = (result_json(msgspec.Raw(result)) if result else b"" for result in operation.results)
+            return replace(operation, results=tuple(checked))
         case Nack():
             seconds_of(operation.retry_in_s, "retry_in")
             return replace(operation, error=error_text(operation.error))

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import repeat
 
 import msgspec
 
@@ -58,12 +59,14 @@ class AckMany(msgspec.Struct, frozen=True, gc=False):
 
     claims: tuple[Claim, ...]
     now: datetime
+    # One for each claim, or none at all.
+    results: tuple[bytes, ...] = ()
 
     def __call__(self, state: QueueState) -> list[JobNotFoundError]:
         refused = []
-        for claim in self.claims:
+        for claim, result in zip(self.claims, self.results or repeat(b""), strict=False):
             try:
-                state.ack(claim, self.now)
+                state.ack(claim, self.now, result)
             except JobNotFoundError as error:
                 refused.append(error)
         return refused
@@ -123,6 +126,21 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
         progress = earlier.progress if self.progress is None else self.progress
         note = earlier.note if self.note is None else self.note
         return Heartbeat(self.claim, self.now, progress, note)
+
+
+class HeartbeatMany(msgspec.Struct, frozen=True, gc=False):
+    """Say that the workers of many jobs live; answer with an error for each claim that does not hold."""
+
+    beats: tuple[Heartbeat, ...]
+
+    def __call__(self, state: QueueState) -> list[JobNotFoundError]:
+        refused = []
+        for beat in self.beats:
+            try:
+                beat(state)
+            except JobNotFoundError as error:
+                refused.append(error)
+        return refused
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):

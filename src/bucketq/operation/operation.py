@@ -29,6 +29,7 @@ from bucketq.operation.claims import (
     Crash,
     Dequeue,
     Heartbeat,
+    HeartbeatMany,
     Nack,
     Release,
     RequeueSilent,
@@ -139,6 +140,7 @@ Operation = (
     | Bury
     | Crash
     | Heartbeat
+    | HeartbeatMany
     | Release
     | RequeueSilent
     | DequeueSegment
@@ -212,6 +214,8 @@ def bytes_of(operation: Operation) -> int:
             return len(operation.schedule.job.payload)
         case Ack():
             return len(operation.result)
+        case AckMany():
+            return sum(map(len, operation.results))
         case Nack() | Bury():
             return len(operation.error or "") + len(operation.trace or "")
         case Transact():
@@ -228,6 +232,8 @@ def claims_of(operation: Operation) -> Iterator[Claim]:
             yield operation.claim
         case AckMany():
             yield from operation.claims
+        case HeartbeatMany():
+            yield from (beat.claim for beat in operation.beats)
         case Transact() | Batch():
             for part in operation.operations:
                 if part is not None:

@@ -12,7 +12,7 @@ from bucketq.dependents import cancelled_at_once
 from bucketq.errors import BucketQError
 from bucketq.job import Job
 from bucketq.operation.arrivals import Enqueue
-from bucketq.operation.claims import AckMany, Bury, Dequeue, Nack
+from bucketq.operation.claims import AckMany, Bury, Dequeue, HeartbeatMany, Nack
 from bucketq.operation.limits import ReadLimits
 from bucketq.operation.lookups import Count, Find, FindBatch, LookUp, Refresh
 from bucketq.operation.schedules import ListSchedules, PutSchedule
@@ -76,7 +76,7 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
         case Nack() | Bury():
             job = state.find(operation.claim.job_id)
             return job if job is not None and job.token is None else None
-        case AckMany():
+        case AckMany() | HeartbeatMany():
             return []
         case PutSchedule():
             return state.schedules.get(operation.schedule.name)

@@ -1,7 +1,7 @@
 """Consuming: jobs are claimed, kept alive, and given back, done or not."""
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,12 +12,26 @@ from bucketq.duration import Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, JobNotFoundError
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Claim, Job
-from bucketq.operation import Ack, AckMany, Bury, Dequeue, Heartbeat, Nack, Operation, Release, RequeueSilent
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Bury,
+    Dequeue,
+    Heartbeat,
+    HeartbeatMany,
+    Nack,
+    Operation,
+    Release,
+    RequeueSilent,
+)
 from bucketq.progress import check_progress
 from bucketq.queue.channel import Channel
 from bucketq.retry import Failure, Retry, RetryPolicy, decide
-from bucketq.transaction import result_json
+from bucketq.transaction import check_results, result_json
 from bucketq.wanted import wanted_of
+
+# More in one commit would make queue.json large, and a message to a broker too.
+_RESULTS_BYTES_MAX = 8 * 1024 * 1024
 
 
 class Consuming(Channel):
@@ -66,12 +80,24 @@ class Consuming(Channel):
         """
         await self._submit(Ack(Claim.of(job), self._clock.now(), result_json(result)))
 
-    async def ack_many(self, jobs: Iterable[Job | Claim | str]) -> list[JobNotFoundError]:
-        """Acknowledge many jobs in one write; return an error for each that was refused."""
-        claims = tuple(map(Claim.of, jobs))
-        refused: list[JobNotFoundError] = (
-            await self._submit(AckMany(claims, self._clock.now())) if claims else []
-        )
+    async def ack_many(
+        self, jobs: Iterable[Job | Claim | str], results: Iterable[Any] | None = None
+    ) -> list[JobNotFoundError]:
+        """Acknowledge many jobs in one write; return an error for each that was refused.
+
+        `results`, if given, has one for each job, as `ack` takes it, or None. Those of more than
+        8 MiB take more than one write.
+
+            errors = await q.ack_many(jobs, results=[len(job.payload) for job in jobs])
+        """
+        claims, now = tuple(map(Claim.of, jobs)), self._clock.now()
+        contents: tuple[bytes, ...] = ()
+        if results is not None:
+            contents = tuple(map(result_json, results))
+            check_results(claims, contents)
+        refused: list[JobNotFoundError] = []
+        for part in _parts(contents) if claims else ():
+            refused += await self._submit(AckMany(claims[part], now, contents[part]))
         return refused
 
     async def nack(
@@ -118,8 +144,30 @@ class Consuming(Channel):
 
             await q.heartbeat(job, progress=0.4, note="page 4 of 10")
         """
-        check_progress(progress, note)
-        await self._submit(Heartbeat(Claim.of(job), self._clock.now(), progress, note))
+        beat = self._new_beat(job, progress, note)
+        if self._without_riders([beat]):
+            await self._submit(beat)
+
+    async def heartbeat_many(
+        self,
+        jobs: Iterable[Job | Claim | str],
+        progress: Mapping[str, tuple[float | None, str | None]] | None = None,
+    ) -> list[JobNotFoundError]:
+        """A worker is alive and busy with all of these; return an error for each claim that is lost.
+
+        A JobCancelledError among them tells of a job that somebody cancelled. `progress` may say,
+        by the id of a job, how far it is, and more, as `heartbeat` does.
+
+            errors = await q.heartbeat_many(jobs, {jobs[0].id: (0.4, "page 4 of 10")})
+        """
+        said, silence = progress or {}, (None, None)
+        beats = [self._new_beat(job, *said.get(Claim.of(job).job_id, silence)) for job in jobs]
+        beats = self._without_riders(beats)
+        refused: list[JobNotFoundError] | None = (
+            await self._submit(HeartbeatMany(tuple(beats))) if beats else None
+        )
+        # A broker that lets all of them ride along says nothing.
+        return refused or []
 
     async def requeue_stale(self, timeout: timedelta) -> int:
         """Take every job whose last heartbeat is older than `timeout`; return how many.
@@ -145,9 +193,27 @@ class Consuming(Channel):
     async def _keep_alive(self, claimed: list[Job]) -> None:
         while True:
             await asyncio.sleep(self.settings.stale_after_s / 3)
-            for job in claimed:
-                with suppress(BucketQError):
-                    await self.heartbeat(job)
+            with suppress(BucketQError):
+                await self.heartbeat_many(claimed)
+
+    def _new_beat(self, job: Job | Claim | str, progress: float | None, note: str | None) -> Heartbeat:
+        check_progress(progress, note)
+        return Heartbeat(Claim.of(job), self._clock.now(), progress, note)
+
+    def _without_riders(self, beats: list[Heartbeat]) -> list[Heartbeat]:
+        """The heartbeats that have to be written at once; the others ride along with a later write."""
+        return beats
+
+
+def _parts(contents: Sequence[bytes]) -> Iterator[slice]:
+    """Cut so that no part is too large for one commit."""
+    start = size = 0
+    for place, content in enumerate(contents):
+        size += len(content)
+        if size > _RESULTS_BYTES_MAX:
+            yield slice(start, place)
+            start, size = place, len(content)
+    yield slice(start, None)
 
 
 def failed(

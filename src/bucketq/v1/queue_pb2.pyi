@@ -270,10 +270,12 @@ class AckRequest(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., result: _Optional[bytes] = ...) -> None: ...
 
 class AckManyRequest(_message.Message):
-    __slots__ = ("claims",)
+    __slots__ = ("claims", "results")
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[Claim]
-    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ...) -> None: ...
+    results: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class NackRequest(_message.Message):
     __slots__ = ("claim", "error", "retry_in_s", "trace")
@@ -306,6 +308,12 @@ class HeartbeatRequest(_message.Message):
     progress: float
     note: str
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., progress: _Optional[float] = ..., note: _Optional[str] = ...) -> None: ...
+
+class HeartbeatManyRequest(_message.Message):
+    __slots__ = ("beats",)
+    BEATS_FIELD_NUMBER: _ClassVar[int]
+    beats: _containers.RepeatedCompositeFieldContainer[HeartbeatRequest]
+    def __init__(self, beats: _Optional[_Iterable[_Union[HeartbeatRequest, _Mapping]]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("claims", "left")
@@ -520,13 +528,14 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits", "crash", "dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "heartbeat_many", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits", "crash", "dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     ACK_MANY_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_MANY_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     BURY_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
@@ -560,6 +569,7 @@ class Operation(_message.Message):
     ack_many: AckManyRequest
     nack: NackRequest
     heartbeat: HeartbeatRequest
+    heartbeat_many: HeartbeatManyRequest
     release: ReleaseRequest
     bury: BuryRequest
     transaction: TransactionRequest
@@ -587,7 +597,7 @@ class Operation(_message.Message):
     heartbeat_segment: HeartbeatSegmentRequest
     release_segment: ReleaseSegmentRequest
     settle_segment: SettleSegmentRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ..., crash: _Optional[_Union[CrashRequest, _Mapping]] = ..., dequeue_segment: _Optional[_Union[DequeueSegmentRequest, _Mapping]] = ..., heartbeat_segment: _Optional[_Union[HeartbeatSegmentRequest, _Mapping]] = ..., release_segment: _Optional[_Union[ReleaseSegmentRequest, _Mapping]] = ..., settle_segment: _Optional[_Union[SettleSegmentRequest, _Mapping]] = ...) -> None: ...
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., heartbeat_many: _Optional[_Union[HeartbeatManyRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ..., crash: _Optional[_Union[CrashRequest, _Mapping]] = ..., dequeue_segment: _Optional[_Union[DequeueSegmentRequest, _Mapping]] = ..., heartbeat_segment: _Optional[_Union[HeartbeatSegmentRequest, _Mapping]] = ..., release_segment: _Optional[_Union[ReleaseSegmentRequest, _Mapping]] = ..., settle_segment: _Optional[_Union[SettleSegmentRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")

@@ -11,7 +11,7 @@ from bucketq.ending import Ending
 from bucketq.errors import BucketQError
 from bucketq.job import Job
 from bucketq.limits import Limits
-from bucketq.operation import AckMany, Dequeue, Enqueue, Find, Operation
+from bucketq.operation import AckMany, Dequeue, Enqueue, Find, HeartbeatMany, Operation
 from bucketq.operation.schedules import ListSchedules, PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive
 from bucketq.schedule import Schedule
@@ -59,7 +59,7 @@ def answer_message(operation: Operation, answer: Any) -> pb.Answer:
             return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, told)))
         case Dequeue():
             return pb.Answer(jobs=pb.Jobs(jobs=map(job_message, answer)))
-        case AckMany():
+        case AckMany() | HeartbeatMany():
             return pb.Answer(refusals=pb.Refusals(refusals=map(refusal_message, answer)))
         case Find() | Cancel() | Redrive() | Discard():
             return pb.Answer(segments=pb.Segments(segments=map(msgspec.json.encode, answer)))

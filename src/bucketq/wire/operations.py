@@ -22,6 +22,7 @@ from bucketq.operation import (
     Find,
     FindBatch,
     Heartbeat,
+    HeartbeatMany,
     HeartbeatSegment,
     LookUp,
     Nack,
@@ -62,7 +63,8 @@ def operation_message(operation: Operation) -> pb.Operation:
             ack = pb.AckRequest(claim=claim_message(operation.claim), result=operation.result)
             return pb.Operation(ack=ack)
         case AckMany():
-            return pb.Operation(ack_many=pb.AckManyRequest(claims=map(claim_message, operation.claims)))
+            claims = map(claim_message, operation.claims)
+            return pb.Operation(ack_many=pb.AckManyRequest(claims=claims, results=operation.results))
         case Nack():
             nack = pb.NackRequest(
                 claim=claim_message(operation.claim),
@@ -72,10 +74,10 @@ def operation_message(operation: Operation) -> pb.Operation:
             )
             return pb.Operation(nack=nack)
         case Heartbeat():
-            beat = pb.HeartbeatRequest(
-                claim=claim_message(operation.claim), progress=operation.progress, note=operation.note
-            )
-            return pb.Operation(heartbeat=beat)
+            return pb.Operation(heartbeat=_heartbeat_message(operation))
+        case HeartbeatMany():
+            beats = map(_heartbeat_message, operation.beats)
+            return pb.Operation(heartbeat_many=pb.HeartbeatManyRequest(beats=beats))
         case Release():
             claims, left = map(claim_message, operation.claims), operation.left_at is not None
             return pb.Operation(release=pb.ReleaseRequest(claims=claims, left=left))
@@ -147,17 +149,16 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
         case "ack":
             return Ack(claim_of(message.ack.claim), now, message.ack.result)
         case "ack_many":
-            return AckMany(tuple(map(claim_of, message.ack_many.claims)), now)
+            acked = message.ack_many
+            return AckMany(tuple(map(claim_of, acked.claims)), now, tuple(acked.results))
         case "nack":
             nack = message.nack
             error = nack.error if nack.HasField("error") else None
             return Nack(claim_of(nack.claim), error, now, nack.retry_in_s, _trace_of(nack))
         case "heartbeat":
-            beat = message.heartbeat
-            progress = beat.progress if beat.HasField("progress") else None
-            return Heartbeat(
-                claim_of(beat.claim), now, progress, beat.note if beat.HasField("note") else None
-            )
+            return _heartbeat_of(message.heartbeat, now)
+        case "heartbeat_many":
+            return HeartbeatMany(tuple(_heartbeat_of(beat, now) for beat in message.heartbeat_many.beats))
         case "release":
             claims = tuple(map(claim_of, message.release.claims))
             return Release(claims, now if message.release.left else None)
@@ -309,6 +310,17 @@ def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
         now,
         message.worker or None,
     )
+
+
+def _heartbeat_message(operation: Heartbeat) -> pb.HeartbeatRequest:
+    claim = claim_message(operation.claim)
+    return pb.HeartbeatRequest(claim=claim, progress=operation.progress, note=operation.note)
+
+
+def _heartbeat_of(message: pb.HeartbeatRequest, now: datetime) -> Heartbeat:
+    progress = message.progress if message.HasField("progress") else None
+    note = message.note if message.HasField("note") else None
+    return Heartbeat(claim_of(message.claim), now, progress, note)
 
 
 def _trace_of(message: pb.NackRequest | pb.BuryRequest) -> str | None:

@@ -6,7 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bucketq.errors import ClaimLostError, ConfigurationError, JobNotFoundError
+from bucketq.errors import (
+    ClaimLostError,
+    ConfigurationError,
+    JobCancelledError,
+    JobNotFoundError,
+    PayloadError,
+)
 from bucketq.job import Job, JobStatus
 from bucketq.testing.contract.suite import QueueSuite, raises
 
@@ -81,6 +87,58 @@ class Claims(QueueSuite):
             assert [error.job_id for error in refused] == ["nobody"]
             assert (await q.read_state()).stats.completed_total == 2
             assert await q.ack_many([]) == []
+
+    async def test_ack_many_takes_a_result_for_each_or_none(self) -> None:
+        async with self.open() as q:
+            await q.enqueue_many("mail", range(4))
+            jobs = await q.dequeue(batch_size=4)
+            wrong: list[list[Any]] = [[], [1], [1, 2, 3]]
+            for results in wrong:
+                with raises(ConfigurationError):
+                    await q.ack_many(jobs[:2], results=results)
+            too_large = "x" * 64 * 1024
+            with raises(PayloadError):
+                await q.ack_many(jobs[:2], results=[1, too_large])
+            assert (await q.stats()).completed_total == 0, "none of them"
+            refused = await q.ack_many(
+                [jobs[0], "nobody", jobs[1], jobs[2]], results=[{"n": 0}, "lost", None, [2]]
+            )
+            assert [error.job_id for error in refused] == ["nobody"]
+            assert await q.ack_many(jobs[3:]) == []
+            if self.keeps_archive:
+                assert [await q.result(job) for job in jobs] == [{"n": 0}, None, [2], None]
+
+    async def test_ack_many_with_large_results_takes_several_writes(self) -> None:
+        async with self.open() as q:
+            await q.enqueue_many("mail", range(200))
+            jobs = await q.dequeue(batch_size=200)
+            large = "x" * 60 * 1024
+            refused = await q.ack_many(["nobody", *jobs, "nothing"], [large] * 202)
+            assert [error.job_id for error in refused] == ["nobody", "nothing"]
+            assert (await q.stats()).completed_total == 200
+
+    async def test_one_heartbeat_for_many_jobs(self) -> None:
+        async with self.open() as q:
+            await q.enqueue_many("mail", range(4))
+            [lost] = await q.dequeue()
+            await q.nack(lost)
+            await q.dequeue()
+            held = await q.dequeue(batch_size=3)
+            await q.cancel(held[1])
+            jobs: list[Job | str] = [lost, *held, "nobody"]
+            refused = await q.heartbeat_many(jobs, {held[0].id: (0.5, "half"), held[2].id: (None, "last")})
+            assert [(error.job_id, type(error)) for error in refused] == [
+                (lost.id, ClaimLostError),
+                (held[1].id, JobCancelledError),
+                ("nobody", JobNotFoundError),
+            ]
+            assert await q.heartbeat_many([held[0], held[2]]) == []
+            assert await q.heartbeat_many([]) == []
+            await q.enqueue("other")
+            found = [await q.find(job) for job in (held[0], held[2])]
+            assert [(job.progress, job.note) for job in found if job] == [(0.5, "half"), (None, "last")]
+            with raises(ConfigurationError):
+                await q.heartbeat_many(held, {held[0].id: (2.0, None)})
 
     async def test_progress_comes_with_a_heartbeat_and_goes_with_the_claim(self) -> None:
         async with self.open() as q:
