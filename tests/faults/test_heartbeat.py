@@ -188,6 +188,8 @@ def test_a_cancel_that_was_seen_is_told_by_the_next_heartbeat_though_it_could_ri
             assert (type(told), told.job_id) == (JobCancelledError, jobs[1].id)
             waiting.cancel()
 
+    run(main())
+
 
 def test_after_an_outage_no_job_is_taken_from_a_worker_that_could_not_be_heard():
     async def main():
