@@ -13,6 +13,8 @@ from bucketq import JobCancelledError, JobNotFoundError, JobStatus, StorageError
 from bucketq.wanted import is_wanted
 
 EPSILON_S = 1e-6
+CLAIMING = ("dequeue", "dequeue_segment")
+BY_CLAIM = ("ack", "nack", "heartbeat", "heartbeat_segment", "settle_segment")
 
 
 def check(record, checkers):
@@ -96,7 +98,7 @@ def acks_remove_their_own_claim_exactly_once(record):
     gone = removals(record)
     acks = defaultdict(list)
     for call in record.calls.values():
-        if call.kind in ("ack", "transaction") and not call.is_refused:
+        if call.kind in ("ack", "transaction", "settle_segment") and not call.is_refused:
             for job_id, token in call.about:
                 acks[job_id, token].append(call)
     for job_id, (token, at_s) in gone.items():
@@ -120,8 +122,8 @@ def claims_are_stored_before_they_are_handed_out(record):
         if new is not None and new.token is not None:
             claimed.setdefault((job_id, new.token), after.at_s)
     for call in record.calls.values():
-        if call.kind == "dequeue" and call.is_ok:
-            for job_id, token in call.result:
+        if call.kind in CLAIMING and call.is_ok:
+            for job_id, token in call.result or ():
                 at_s = claimed.get((job_id, token))
                 if at_s is None or at_s > call.ended_s:
                     raise ViolationError(
@@ -132,8 +134,8 @@ def claims_are_stored_before_they_are_handed_out(record):
 def nobody_gets_what_was_not_asked_for(record):
     entrypoints = {job.id: job.entrypoint for version in record.versions for job in version.state.jobs}
     for call in record.calls.values():
-        if call.kind == "dequeue" and call.is_ok:
-            for job_id, _ in call.result:
+        if call.kind in CLAIMING and call.is_ok:
+            for job_id, _ in call.result or ():
                 if not is_wanted(entrypoints[job_id], call.about[0]):
                     raise ViolationError(f"{job_id} was not asked for", job_id, call)
 
@@ -141,8 +143,8 @@ def nobody_gets_what_was_not_asked_for(record):
 def jobs_are_served_in_order(record):
     filters = {}
     for call in record.calls.values():
-        if call.kind == "dequeue" and call.is_ok:
-            for _, token in call.result:
+        if call.kind in CLAIMING and call.is_ok:
+            for _, token in call.result or ():
                 filters[token] = call.about[0]
     for before, after in pairwise(record.versions):
         old = {job.id: job for job in before.state.jobs}
@@ -187,28 +189,23 @@ def empty_was_true_at_some_moment(record):
 
 def refusals_were_true_at_some_moment(record):
     for call in record.calls.values():
-        if call.kind not in ("ack", "nack", "heartbeat") or not isinstance(call.error, JobNotFoundError):
+        if call.kind not in BY_CLAIM or not isinstance(call.error, JobNotFoundError):
             continue
-        [(job_id, token)] = call.about
-        held = [version.state.find(job_id) for version in record.during(call)]
-        if isinstance(call.error, JobCancelledError) and any(job and job.is_cancelled for job in held):
-            continue
-        if all(job is not None and job.token == token for job in held):
-            raise ViolationError(f"a valid claim on {job_id} was refused", job_id, call)
+        for job_id, token in call.about:
+            held = [version.state.find(job_id) for version in record.during(call)]
+            if isinstance(call.error, JobCancelledError) and any(job and job.is_cancelled for job in held):
+                continue
+            if all(job is not None and job.token == token for job in held):
+                raise ViolationError(f"a valid claim on {job_id} was refused", job_id, call)
 
 
 def no_job_is_taken_from_a_worker_too_early(record):
     beats = {}
-    handed_out = {
-        claim
-        for call in record.calls.values()
-        if call.kind == "dequeue" and call.is_ok
-        for claim in call.result
-    }
+    claims = handed_out(record) - {claim for call in record.calls.values() for claim in call.crashed}
     for _, after, job_id, old, new in steps(record):
         was_taken = (
             old is not None
-            and (job_id, old.token) in handed_out
+            and (job_id, old.token) in claims
             and new is not None
             and new.token != old.token
             and (new.error or "").startswith("stale")
@@ -219,6 +216,26 @@ def no_job_is_taken_from_a_worker_too_early(record):
                 raise ViolationError(f"{job_id} was taken after {silent_s:.3f} s of silence", job_id)
         if new is not None and new.status is JobStatus.IN_PROGRESS:
             beats.setdefault((job_id, new.token, new.heartbeat_at), after.at_s)
+
+
+def handed_out(record):
+    """The claims that somebody was told of."""
+    return {
+        claim
+        for call in record.calls.values()
+        if call.kind in CLAIMING and call.is_ok
+        for claim in call.result or ()
+    }
+
+
+def only_its_holder_gives_a_job_back_at_no_cost(record):
+    given_back = {claim for call in record.calls.values() for claim in call.given_back}
+    told = handed_out(record)
+    for _, _, job_id, old, new in steps(record):
+        if old is None or new is None or old.token is None:
+            continue
+        if new.attempts < old.attempts and (job_id, old.token) in told - given_back:
+            raise ViolationError(f"{job_id} was taken from its worker and has nothing to show for it", job_id)
 
 
 def attempts_are_only_spent_by_claims(record):
@@ -280,7 +297,7 @@ def readers_of_the_archive_see_each_job_once(record):
 def the_archive_tells_what_happened(record):
     acks = {}
     for call in record.calls.values():
-        if call.kind in ("ack", "transaction") and call.is_ok:
+        if call.kind in ("ack", "transaction", "settle_segment") and call.is_ok:
             acks.update(dict(call.about))
     deaths = {job.id: job for job in record.versions[-1].state.dead_jobs()}
     for job in record.archived:
@@ -349,6 +366,7 @@ CHECKERS = [
     refusals_were_true_at_some_moment,
     no_job_is_taken_from_a_worker_too_early,
     attempts_are_only_spent_by_claims,
+    only_its_holder_gives_a_job_back_at_no_cost,
     storage_trouble_is_all_that_callers_ever_see,
     every_caller_that_lives_is_answered,
     everything_is_finished_once_the_storms_are_over,

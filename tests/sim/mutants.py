@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketq import (
+    archive,
     commit,
     group,
     ledger,
@@ -27,10 +28,12 @@ from bucketq import (
 from bucketq import dispatch as limit_dispatch
 from bucketq.operation import chores
 from bucketq.remote import lane
-from bucketq.state import backlog, claims, contents, dispatch, endings
+from bucketq.state import backlog, claims, contents, dispatch, endings, segment_claims, view
 
 # From here on, every other run is about the life of jobs.
 LIFE = 1000
+# And of the others every second one about whole segments.
+SEGMENTS = 1002
 
 
 @dataclass(frozen=True)
@@ -342,5 +345,53 @@ MUTANTS = [
         "is not None and key_of(job) <= latest",
         "is not None",
         first_seed=LIFE,
+    ),
+    Mutant(
+        "settle a segment by its name alone",
+        segment_claims.WithSegmentClaims,
+        "_held_segment",
+        "Claim(segment.name, hold.token) == claim",
+        "segment.name == claim.job_id",
+        first_seed=1090,
+    ),
+    Mutant(
+        "count no crash when the worker of a segment falls silent",
+        segment_claims.WithSegmentClaims,
+        "requeue_stale_segment",
+        "plain=False, crash=crash",
+        "plain=True",
+        first_seed=SEGMENTS,
+    ),
+    Mutant(
+        "claim a segment though others stand among its jobs",
+        segment_claims.WithSegmentClaims,
+        "claim_segment",
+        "(job and key_of(job) < segment.last) or (follower and follower < segment.last)",
+        "job and key_of(job) < segment.first",
+        first_seed=1026,
+    ),
+    Mutant(
+        "collect the lines of completed jobs before they are archived",
+        view.View,
+        "object_names",
+        "payloads | segments | {part.name for part in self.ledger.parts()}",
+        "payloads | segments",
+        first_seed=1010,
+    ),
+    Mutant(
+        "let go of staged lines before the archive has them",
+        upkeep.Upkeep,
+        "_archive_batch",
+        "lines += part.lines(await objects.read(part.name))",
+        "await objects.read(part.name)",
+        first_seed=SEGMENTS,
+    ),
+    Mutant(
+        "pass over staged lines when the archive is read",
+        archive.Archive,
+        "sealed_lines",
+        "for part in batch.parts:",
+        "for part in ():",
+        first_seed=1130,
     ),
 ]

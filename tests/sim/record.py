@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bucketq import (
     CASConflictError,
     JobNotFoundError,
+    JobStatus,
     OutcomeUnknownError,
     QueueState,
     StorageError,
@@ -37,6 +38,9 @@ class Call:
     result: object = None
     payloads: dict[str, bytes] = field(default_factory=dict)
     damages: list = field(default_factory=list)
+    # Claims that their holder has given back at no cost, or called the end of their worker.
+    given_back: list = field(default_factory=list)
+    crashed: list = field(default_factory=list)
     error: BaseException | None = None
     is_cancelled: bool = False
 
@@ -84,7 +88,7 @@ class Version:
         jobs, miscounts = list(written.jobs), []
         for segment in written.backlog:
             left = [
-                job
+                _as_it_stands(job, segment)
                 for job in _jobs_of(objects[segment.name], segment.base, segment.turn_base)
                 if segment.still_holds(key_of(job))
             ]
@@ -96,6 +100,7 @@ class Version:
                 needs.add(job.payload_object)
                 jobs[number] = replace(job, payload=objects[job.payload_object])
         needs |= {payload for payload, _ in kept_payloads(written.ledger.lines())}
+        needs |= {part.name for part in written.ledger.parts()}
         state = QueueState(
             jobs,
             version=written.version,
@@ -108,6 +113,16 @@ class Version:
         )
         there = needs if beside is None else beside
         return cls(at_s, by, state, frozenset(needs), there, miscounts, written.limits)
+
+
+def _as_it_stands(job, segment):
+    """A job with what its segment's entry says of all its jobs."""
+    if hold := segment.hold:
+        held = {"token": hold.token, "worker": hold.worker, "heartbeat_at": hold.heartbeat_at}
+        return replace(job, status=JobStatus.IN_PROGRESS, attempts=job.attempts + 1, **held)
+    if crash := segment.crash:
+        return replace(job, attempts=job.attempts + 1, crashes=1, error=crash.error, history=(crash,))
+    return job
 
 
 @lru_cache(1000)

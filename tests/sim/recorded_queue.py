@@ -7,7 +7,10 @@ from itertools import count
 from record import Call
 
 from bucketq.archive import Archive
+from bucketq.job import Claim
+from bucketq.operation import Crash
 from bucketq.remote.storage import RemoteStorage
+from bucketq.segment_claim import CompletedJobs
 
 
 class RecordedQueue:
@@ -64,6 +67,45 @@ class RecordedQueue:
     async def nack(self, job, error):
         with self._call("nack", (job.id, job.token)):
             await self._queue.nack(job, error=error)
+
+    async def dequeue_segment(self, entrypoint):
+        with self._call("dequeue_segment", entrypoint) as call:
+            claim = await self._queue.dequeue_segment(entrypoint)
+            if claim is not None:
+                # Only to write down what was claimed: its holder has to read it by itself.
+                jobs = claim.jobs(self._world.bucket.created[claim.segment.name])
+                call.result = claims_of(jobs)
+                call.payloads = {job.id: job.payload for job in jobs}
+            return claim
+
+    async def read_segment(self, claim):
+        return claim.jobs(await self._queue._objects.read(claim.segment.name))
+
+    async def heartbeat_segment(self, claim, jobs):
+        with self._call("heartbeat_segment", *claims_of(jobs)):
+            await self._queue.heartbeat_segment(claim)
+
+    async def release_segment(self, claim, jobs):
+        with self._call("release_segment", *claims_of(jobs)) as call:
+            call.given_back = claims_of(jobs)
+            await self._queue.release_segment(claim)
+
+    async def settle_segment(self, claim, done, failed, rest):
+        """`failed` are jobs, each with what makes an outcome of its claim."""
+        objects, completed = self._queue._objects, CompletedJobs()
+        for job in done:
+            completed.add(job, self.now())
+        parts = await objects.create_staged(completed, claim.version)
+        segments = await objects.create_rest(rest, claim.version)
+        outcomes = [outcome(Claim.of(job)) for job, outcome in failed]
+        with self._call("settle_segment", *claims_of(done)) as call:
+            call.given_back = claims_of(rest)
+            crashed = {outcome.claim.job_id for outcome in outcomes if isinstance(outcome, Crash)}
+            call.crashed = claims_of(job for job, _ in failed if job.id in crashed)
+            await self._queue.settle_segment(claim, parts, outcomes, segments)
+
+    def now(self):
+        return self._queue._clock.now()
 
     async def heartbeat(self, job):
         with self._call("heartbeat", (job.id, job.token)):
@@ -125,3 +167,7 @@ class RecordedQueue:
         if not self._world.is_over:
             call.ended_s, call.error = self._world.now_s(), error
             self._world.ended(call)
+
+
+def claims_of(jobs):
+    return [(job.id, job.token) for job in jobs]

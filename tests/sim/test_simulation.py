@@ -9,6 +9,8 @@ from world import simulate
 FIXED = range(160)
 # Odd ones from 1000 on are about the life of jobs.
 LIFE = range(1001, 1081, 2)
+# And of the others every second one about whole segments.
+SEGMENTS = range(1002, 1162, 4)
 FRESH = 40
 CHUNK = 20
 
@@ -32,6 +34,11 @@ def test_fixed_seeds(first):
 @pytest.mark.parametrize("first", LIFE[::CHUNK])
 def test_seeds_about_the_life_of_jobs(first):
     keep_promises(range(first, first + 2 * CHUNK, 2))
+
+
+@pytest.mark.parametrize("first", SEGMENTS[::CHUNK])
+def test_seeds_about_whole_segments(first):
+    keep_promises(range(first, first + 4 * CHUNK, 4))
 
 
 def test_fresh_seeds():

@@ -6,6 +6,7 @@ seed ──▶ plan ──▶ storm: faults, kills, pauses, outages ──▶ ca
 import asyncio
 import random
 from contextvars import Context
+from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import patch
 
@@ -14,6 +15,7 @@ from life import LIFE_ACTORS, LIFE_WANTED, SKEW_S, closer, lives, planner
 from network import Network, NetworkBrokers
 from record import Record
 from recorded_queue import RecordedQueue
+from segments import SEGMENT_ACTORS, claims_segments, segment_worker
 
 import bucketq.sessions
 import bucketq.signatures
@@ -50,9 +52,10 @@ class World:
         self.storm_s = self.random.uniform(5, 30)
         self.collect_after_s = self.random.choice([1.0, 10.0, 1000.0])
         self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
-        # In every fourth run there are brokers, and most processes are their clients.
-        self.has_brokers = seed % 4 == 3
         self.is_about_life = lives(seed)
+        self.is_about_segments = claims_segments(seed)
+        # In every fourth run there are brokers, and most processes are their clients.
+        self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
         # The ids of jobs that somebody has enqueued.
         self.known_jobs = []
@@ -133,6 +136,9 @@ class World:
         if self.is_about_life:
             drawn = (self.random.choice(LIFE_ACTORS) for _ in range(self.random.randint(2, 4)))
             return [planner, worker, *drawn]
+        if self.is_about_segments:
+            drawn = (self.random.choice(SEGMENT_ACTORS) for _ in range(self.random.randint(1, 3)))
+            return [producer, segment_worker, *drawn]
         return [producer, *(self.random.choice(ACTORS) for _ in range(self.random.randint(1, 3)))]
 
     def _start(self, name, actors):
@@ -169,7 +175,7 @@ class World:
         return VirtualClock(timedelta(seconds=self.random.choice(off_s)))
 
     def _draw_settings(self):
-        return Settings(
+        settings = Settings(
             stale_after_s=STALE_AFTER_S,
             retry_for_s=self.random.choice([5, 20]),
             commit_interval_s=self.random.choice([0, 0, 0.3]),
@@ -183,6 +189,10 @@ class World:
             archive_after_s=self.random.choice([2, 20]),
             archive_payloads=self.random.random() < 0.3,
         )
+        if self.is_about_segments:
+            # Else hardly a segment would be plain.
+            return replace(settings, payload_inline_max=1000, hot_jobs_max=min(settings.hot_jobs_max, 8))
+        return settings
 
     async def _live(self, name, actors):
         clock, mint = self._draw_clock(), Mint(random.Random(self.random.random()))
@@ -233,8 +243,8 @@ class World:
             victim = next(process for process in reversed(self.processes) if process.name == client)
             victim.kill()
             self.note(f"{victim.name} is killed as it sends {what}")
-            replace = asyncio.get_running_loop().create_task(self._replace(victim), context=Context())
-            self._replacements.add(replace)
+            successor = asyncio.get_running_loop().create_task(self._replace(victim), context=Context())
+            self._replacements.add(successor)
 
     async def _pause(self):
         while True:
