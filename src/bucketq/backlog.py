@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
-from bucketq.job import Job, JobStatus
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.segment import Hold, Key, Needed, Segment, key_of
 from bucketq.settings import Settings
@@ -48,7 +48,7 @@ class Backlog:
         self.has_key_lines = False
         # Found out once, if anybody asks.
         self._keyed: list[Segment] | None = None
-        self._held: list[tuple[Segment, Hold]] | None = None
+        self._held: dict[Claim, tuple[Segment, Hold]] | None = None
         self._put(segments)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -147,10 +147,11 @@ class Backlog:
             self._keyed = [segment for segment in self if segment.keys]
         return self._keyed
 
-    def held(self) -> list[tuple[Segment, Hold]]:
-        """The segments that somebody has claimed as a whole."""
+    def held(self) -> dict[Claim, tuple[Segment, Hold]]:
+        """The segments that somebody has claimed as a whole. Such a claim names the segment, not a job."""
         if self._held is None:
-            self._held = [(segment, segment.hold) for segment in self if segment.hold is not None]
+            held = ((segment, segment.hold) for segment in self if segment.hold is not None)
+            self._held = {Claim(segment.name, hold.token): (segment, hold) for segment, hold in held}
         return self._held
 
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:

@@ -83,7 +83,7 @@ class ReadyLine:
 
     def forget(self, entrypoint: str) -> None:
         """Nobody wants the jobs of an entrypoint one by one, for now."""
-        self._heaps.pop(entrypoint, None)
+        self._asked.discard(entrypoint)
 
     def reset(self) -> None:
         """Let all stand in line again."""

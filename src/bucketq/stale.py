@@ -97,19 +97,16 @@ class StaleWatch:
         """The claims on whole segments whose worker has been silent for too long."""
         return [
             claim
-            for claim, heartbeat_at in _held(state.backlog).items()
-            if claim in self._segments
-            and self._segments[claim][0] == heartbeat_at
-            and now_s - self._segments[claim][1] >= self._stale_after_s
+            for claim, (_, hold) in state.backlog.held().items()
+            if (seen := self._segments.get(claim)) is not None
+            and seen[0] == hold.heartbeat_at
+            and now_s - seen[1] >= self._stale_after_s
         ]
 
     def _observe_segments(self, backlog: Backlog, now_s: float) -> None:
         before, self._segments = self._segments, {}
-        for claim, heartbeat_at in _held(backlog).items():
+        for claim, (_, hold) in backlog.held().items():
             seen = before.get(claim)
-            is_the_same = seen is not None and seen[0] == heartbeat_at
-            self._segments[claim] = seen if seen and is_the_same else (heartbeat_at, now_s)
-
-
-def _held(backlog: Backlog) -> dict[Claim, datetime]:
-    return {Claim(segment.name, hold.token): hold.heartbeat_at for segment, hold in backlog.held()}
+            if seen is None or seen[0] != hold.heartbeat_at:
+                seen = hold.heartbeat_at, now_s
+            self._segments[claim] = seen

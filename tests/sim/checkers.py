@@ -134,8 +134,8 @@ def claims_are_stored_before_they_are_handed_out(record):
 def nobody_gets_what_was_not_asked_for(record):
     entrypoints = {job.id: job.entrypoint for version in record.versions for job in version.state.jobs}
     for call in record.calls.values():
-        if call.kind == "dequeue" and call.is_ok:
-            for job_id, _ in call.result:
+        if call.kind in CLAIMING and call.is_ok:
+            for job_id, _ in call.result or ():
                 if not is_wanted(entrypoints[job_id], call.about[0]):
                     raise ViolationError(f"{job_id} was not asked for", job_id, call)
 

@@ -361,8 +361,8 @@ MUTANTS = [
         "settle a segment by its name alone",
         segment_claims.WithSegmentClaims,
         "_held_segment",
-        "Claim(segment.name, hold.token) == claim",
-        "segment.name == claim.job_id",
+        "self.backlog.held().get(claim)",
+        "{one.job_id: held for one, held in self.backlog.held().items()}.get(claim.job_id)",
         first_seed=1090,
     ),
     Mutant(

@@ -52,8 +52,10 @@ class World:
         self.storm_s = self.random.uniform(5, 30)
         self.collect_after_s = self.random.choice([1.0, 10.0, 1000.0])
         self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
-        # In every fourth run there are brokers, and most processes are their clients.
         self.is_about_life = lives(seed)
+        self.is_about_segments = claims_segments(seed)
+        # In every fourth run there are brokers, and most processes are their clients.
+        self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
         self.is_about_segments = claims_segments(seed)
         self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)

@@ -23,6 +23,8 @@ from bucketq.job import Claim
 from bucketq.jobline import decode_job, encode_job, is_json_line
 from bucketq.loads import LOADS_MAX, LoadMark, Loads
 from bucketq.operation import Ack, Enqueue, Load, Transact
+from bucketq.segment import is_plain
+from bucketq.segment_claim import given_back
 from bucketq.spark import loading
 from bucketq.spark.loading import Defaults, TaskLoad, discard, land
 from bucketq.spark.pile import payload_fields
@@ -97,6 +99,22 @@ async def test_the_tasks_rows_come_one_after_the_other_by_priority():
     ]
     assert [job.max_attempts for job in jobs[1:4]] == [1, 3, 2]
     assert len({job.id for job in jobs}) == 90_001
+
+
+async def test_segments_of_rows_can_be_claimed_as_a_whole_unless_there_is_more_to_them():
+    storage = InMemoryStorage()
+    later = datetime.now(UTC) + timedelta(days=1)
+    plain = await loaded(storage, rows([f'{{"n":{number}}}' for number in range(15_000)]))
+    large = await loaded(storage, rows(["x" * 70_000, *["1"] * 15_000]), defaults=Defaults("large", 0, 3))
+    for_later = await loaded(storage, rows(["1"] * 15_000, run_at=[later] * 15_000))
+    assert await land(storage, [plain, large, for_later])
+    q = DirectQueue(storage)
+    claim = await q.dequeue_segment("mail")
+    jobs = claim.jobs(await storage.objects.read(claim.segment.name))
+    assert [job.json()["n"] for job in jobs] == list(range(10_000))
+    assert all(map(is_plain, given_back(jobs)))
+    assert await q.dequeue_segment("large") is None
+    assert [segment.plain for segment in for_later.segments] == [False] * len(for_later.segments)
 
 
 async def test_order_holds_across_entrypoints_whether_they_are_few_or_many():

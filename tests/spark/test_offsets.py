@@ -1,5 +1,6 @@
 """The offsets of the stream, and what the sink removes: cases that are hard to time within Spark."""
 
+import pickle
 from datetime import UTC, datetime
 
 import pytest
@@ -9,11 +10,13 @@ from pyspark.sql.types import StructType
 from bucketq.archived_job import FinishedStatus, encode_archived
 from bucketq.codec import encode
 from bucketq.job import Job
-from bucketq.ledger import Ledger, SealedBatch, batch_content
+from bucketq.ledger import Ledger, SealedBatch, StagedPart, batch_content
+from bucketq.object_name import staged_name
 from bucketq.spark.options import Options
 from bucketq.spark.schema import schema_of
 from bucketq.spark.sink import Sink
 from bucketq.spark.stream import ArchiveStream
+from bucketq.spark.tables import ArchiveReader
 from bucketq.state import QueueState
 
 from .test_loading import loaded, rows
@@ -36,18 +39,39 @@ class History:
     def __init__(self, queue):
         self.queue = queue
 
-    def write(self, version, archived, sealed=()):
+    def write(self, version, archived, sealed=(), staged=()):
         for batch in archived:
-            path = self.queue.path.parent / "queue" / name(batch)
+            path = self.path_of(name(batch))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(batch_content((line(f"job-{batch}"),)))
-        count = len(archived) + len(sealed)
+        count = len(archived) + len(sealed) + len(staged)
         ledger = Ledger(
-            sealed={name(batch): SealedBatch((line(f"job-{batch}"),)) for batch in sealed},
+            sealed={
+                **{name(batch): SealedBatch((line(f"job-{batch}"),)) for batch in sealed},
+                **{name(batch): SealedBatch((), (self.stage(batch),)) for batch in staged},
+            },
             archived={"2026-02-15": len(archived)} if archived else {},
         )
         totals = {"sequence": count, "enqueued_total": count, "completed_total": count}
         self.queue.path.write_bytes(encode(QueueState(version=version, ledger=ledger, **totals)))
+
+    def stage(self, batch):
+        content = batch_content((line(f"job-{batch}"),))
+        job_id = f"job-{batch}"
+        part = StagedPart(
+            name=staged_name(batch, f"{batch:016x}"),
+            hour="2026-02-15T12",
+            count=1,
+            size=len(content),
+            ids=(job_id, job_id),
+        )
+        path = self.path_of(part.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return part
+
+    def path_of(self, name):
+        return self.queue.path.parent / "queue" / name
 
     def stream(self, **options):
         return ArchiveStream(Options({"url": self.queue.url, **options}), schema_of("archive"))
@@ -107,3 +131,21 @@ def test_segments_are_removed_only_if_the_commit_cannot_have_been_tried(queue, o
     assert len(queue.objects("backlog")) == 2
     sink.abort([task, *others])
     assert len(queue.objects("backlog")) == (0 if others else 2)
+
+
+def test_a_batch_with_staged_parts_is_read_once_wherever_it_is(queue):
+    history = History(queue)
+    history.write(9, archived=[2, 7], staged=[5])
+    assert newest(history.stream(), 0) == 2, "as long as it is on its way"
+    reader = ArchiveReader(Options({"url": queue.url}), schema_of("archive"))
+
+    def ids_of(parts):
+        return sorted(row["id"] for part in parts for batch in reader.read(part) for row in batch.to_pylist())
+
+    planned = pickle.loads(pickle.dumps(reader.partitions()))
+    assert ids_of(planned) == ["job-2", "job-5", "job-7"]
+    history.write(10, archived=[2, 5, 7])
+    history.path_of(staged_name(5, f"{5:016x}")).unlink()
+    assert ids_of(planned) == ["job-2", "job-5", "job-7"], "it has arrived between planning and reading"
+    assert ids_of(reader.partitions()) == ["job-2", "job-5", "job-7"]
+    assert newest(history.stream(), 0) == 7

@@ -170,8 +170,8 @@ class RequeueSilent(msgspec.Struct, frozen=True, gc=False):
         for job in silent:
             state.requeue_stale(Claim.of(job), self.now)
         taken = len(silent)
-        for segment, hold in state.backlog.held():
+        for claim, (segment, hold) in state.backlog.held().items():
             if hold.heartbeat_at < self.before:
-                state.requeue_stale_segment(Claim(segment.name, hold.token), self.now)
+                state.requeue_stale_segment(claim, self.now)
                 taken += segment.count
         return taken

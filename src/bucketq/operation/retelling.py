@@ -71,8 +71,9 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
             # There was nothing, or all of it is lost again. Whoever asked has to ask anew.
             return held.get(operation.token)
         case DequeueSegment():
-            whole = (segment for segment, hold in state.backlog.held() if hold.token == operation.token)
-            return next((SegmentClaim(segment, state.version) for segment in whole), None)
+            claims = state.backlog.held().items()
+            claimed = (segment for claim, (segment, _) in claims if claim.token == operation.token)
+            return next((SegmentClaim(segment, state.version) for segment in claimed), None)
         case Nack() | Bury():
             job = state.find(operation.claim.job_id)
             return job if job is not None and job.token is None else None

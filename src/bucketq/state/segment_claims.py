@@ -101,12 +101,12 @@ class WithSegmentClaims(WithDispatch):
             self._tell(parent, True, now)
 
     def _held_segment(self, claim: Claim) -> tuple[Segment, Hold]:
-        for segment, hold in self.backlog.held():
-            if Claim(segment.name, hold.token) == claim:
-                return segment, hold
-        raise ClaimLostError(
-            claim.job_id, "this segment of jobs was given back, or to another worker; drop its results"
-        )
+        held = self.backlog.held().get(claim)
+        if held is None:
+            raise ClaimLostError(
+                claim.job_id, "this segment of jobs was given back, or to another worker; drop its results"
+            )
+        return held
 
     def _swap(self, old: Segment, new: Iterable[Segment]) -> None:
         self.backlog = self.backlog.replaced([old], new)
