@@ -68,9 +68,10 @@ async def test_jobs_run_and_their_results_come_back(app):
     def join(parts: list[str]) -> str:
         return "".join(parts)
 
-    async with working(app):
+    async with working(app) as worker:
         assert await add.result(await add.enqueue(2, b=3), timeout=SOON_S) == 5
         assert await join.result(await join.enqueue(["a", "b"]), timeout=SOON_S) == "ab"
+        assert worker.counts == (0, 2, 0)
 
 
 async def test_it_takes_only_what_it_handles(app):

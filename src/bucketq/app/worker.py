@@ -65,7 +65,8 @@ class Worker:
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many jobs are running, and how many this worker has done, and has seen fail."""
-        return (len(self._slots), self._slots.done, self._slots.failed) if self._slots else (0, 0, 0)
+        slots = self._slots
+        return (0, 0, 0) if slots is None else (len(slots), slots.done, slots.failed)
 
     @property
     def trouble(self) -> str | None:
