@@ -476,6 +476,29 @@ async def test_an_outage_of_the_storage_loses_no_outcome_and_runs_nothing_twice(
     assert sorted(runs) == [0, 1, 2]
 
 
+async def test_it_is_ready_while_claims_are_answered(app, monkeypatch):
+    monkeypatch.setattr("bucketq.app.claiming._TROUBLE_AFTER_S", 0.2)
+
+    @app.job
+    async def work() -> None: ...
+
+    async with working(app, concurrency=1) as worker:
+        assert worker.trouble == "starting"
+        queue = await app.opened()
+        await until(lambda: worker.trouble is None)
+
+        async def fail(*args, **kwargs):
+            raise StorageError("the bucket is gone")
+
+        dequeue, queue.dequeue = queue.dequeue, fail
+        await work.enqueue()
+        await until(lambda: "the bucket is gone" in (worker.trouble or ""))
+        queue.dequeue = dequeue
+        await until(lambda: worker.trouble is None)
+        worker.stop()
+        assert worker.trouble == "stopping"
+
+
 async def test_while_outcomes_cannot_be_settled_no_more_are_piled_up(app):
     runs = []
 

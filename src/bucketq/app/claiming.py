@@ -47,7 +47,9 @@ class Claiming:
 
     @property
     def trouble(self) -> str | None:
-        """Why no jobs are claimed, once that has lasted for half a minute."""
+        """Why no jobs are claimed: from the start, or later for more than half a minute."""
+        if not self._has_worked:
+            return f"nothing was claimed yet: {self._error or 'starting'}"
         if self._asking_since_s is None:
             return None
         asking_s = time.monotonic() - self._asking_since_s
