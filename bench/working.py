@@ -57,7 +57,7 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
                 figures.append(asyncio.run(play(folder / "queue.json", amount)))
                 shutil.rmtree(folder)
         folder.mkdir()
-        begun_ms = asyncio.run(_begin(folder / "queue.json", amount.begun))
+        begun_ms = _begin(folder / "queue.json", amount.begun)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return [
@@ -124,21 +124,25 @@ async def _fill(path: Path, amount: Amount) -> float:
         return amount.jobs / (time.perf_counter() - started_s)
 
 
-async def _begin(path: Path, count: int) -> list[float]:
+def _begin(path: Path, count: int) -> list[float]:
     """Milliseconds from the call of enqueue here to the start in a worker, another process."""
     app.url = f"file://{path}"
     command = [sys.executable, "-m", "bucketq", "work", "bench.errands:app", "--url", app.url]
-    process = subprocess.Popen([*command, "--log-level", "warning"], cwd=ROOT)
+    worker = subprocess.Popen([*command, "--log-level", "warning"], cwd=ROOT)
     try:
-        async with app:
-            await age.result(await age.enqueue(time.monotonic()), timeout=60)
-            begun_ms = []
-            for _ in range(count):
-                # Long enough for the worker to have settled the last one, and to wait.
-                await asyncio.sleep(0.1)
-                job = await age.enqueue(time.monotonic())
-                begun_ms.append(await age.result(job, timeout=60) * 1000)
-            return begun_ms
+        return asyncio.run(_send(count))
     finally:
-        process.terminate()
-        process.wait()
+        worker.terminate()
+        worker.wait()
+
+
+async def _send(count: int) -> list[float]:
+    async with app:
+        await age.result(await age.enqueue(time.monotonic()), timeout=60)
+        begun_ms = []
+        for _ in range(count):
+            # Long enough for the worker to have settled the last one, and to wait.
+            await asyncio.sleep(0.1)
+            job = await age.enqueue(time.monotonic())
+            begun_ms.append(await age.result(job, timeout=60) * 1000)
+        return begun_ms

@@ -9,7 +9,7 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
-from bucketq.app import App, Call, Event, Handler, Running, TypedJob, TypedQueue, provided
+from bucketq.app import App, Call, Event, Handler, Running, TypedJob, TypedQueue, Worker, provided
 from bucketq.batches import BatchCounts
 from bucketq.embedded import BrokerQueue, DirectQueue
 from bucketq.errors import (
@@ -31,6 +31,7 @@ from bucketq.errors import (
     ObjectNotFoundError,
     OutcomeUnknownError,
     PayloadError,
+    ProcessDiedError,
     QueueClosedError,
     QueueFullError,
     ScheduleNotFoundError,
@@ -99,6 +100,7 @@ __all__ = [
     "ObjectStoragePort",
     "OutcomeUnknownError",
     "PayloadError",
+    "ProcessDiedError",
     "Queue",
     "QueueClosedError",
     "QueueFullError",
@@ -116,6 +118,7 @@ __all__ = [
     "TypedJob",
     "TypedQueue",
     "UnusableStorageError",
+    "Worker",
     "connect",
     "open_storage",
     "provided",

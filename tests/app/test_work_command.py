@@ -1,6 +1,8 @@
 """`bucketq work`: its options, its health, its supervisor."""
 
+import asyncio
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -10,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from tests.app.working import Place, Worked, children_of, is_gone, until, wait_gone
+from tests.app.working import HERE, Place, Worked, children_of, is_gone, until, wait_gone
 
 RELOADED = """
 from bucketq import App
@@ -72,6 +74,32 @@ async def test_logs_tell_of_jobs_in_fields_and_options_come_from_the_environment
             assert "do not fit" in dead["message"]
 
 
+def test_a_live_line_in_a_terminal(place):
+    async def fill():
+        async with place.queue() as queue:
+            await queue.enqueue("patient", {"name": "go"})
+            await queue.enqueue("patient", {"nam": "go"}, max_attempts=1)
+
+    place.allow("go")
+    asyncio.run(fill())
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-m", "bucketq", "work", "jobs:app"]
+    environment = {**os.environ, "JOBS_FOLDER": str(place.folder), "COLUMNS": "100", "TERM": "xterm"}
+    process = subprocess.Popen(command, stderr=other_end, cwd=HERE, env=environment)
+    os.close(other_end)
+    shown = ""
+    try:
+        while "0 running · 1 done · 1 failed · 0 waiting" not in shown:
+            shown += os.read(terminal, 4096).decode(errors="ignore")
+        assert "do not fit" in shown
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -86,9 +114,7 @@ async def test_logs_tell_of_jobs_in_fields_and_options_come_from_the_environment
 def test_what_makes_no_sense_is_told_and_ends_it(place, arguments, told):
     command = [sys.executable, "-m", "bucketq", "work", *arguments]
     environment = {**os.environ, "JOBS_FOLDER": str(place.folder)}
-    ended = subprocess.run(
-        command, cwd=os.path.dirname(__file__), env=environment, capture_output=True, text=True, timeout=30
-    )
+    ended = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=30)
     assert ended.returncode == 2
     assert told in ended.stderr
 

@@ -68,9 +68,10 @@ async def test_jobs_run_and_their_results_come_back(app):
     def join(parts: list[str]) -> str:
         return "".join(parts)
 
-    async with working(app):
+    async with working(app) as worker:
         assert await add.result(await add.enqueue(2, b=3), timeout=SOON_S) == 5
         assert await join.result(await join.enqueue(["a", "b"]), timeout=SOON_S) == "ab"
+        assert worker.counts == (0, 2, 0)
 
 
 async def test_it_takes_only_what_it_handles(app):
@@ -473,6 +474,29 @@ async def test_an_outage_of_the_storage_loses_no_outcome_and_runs_nothing_twice(
         assert await reason(work, jobs[1]) == "ValueError: one"
         assert await work.result(jobs[2], timeout=SOON_S) == 2
     assert sorted(runs) == [0, 1, 2]
+
+
+async def test_it_is_ready_while_claims_are_answered(app, monkeypatch):
+    monkeypatch.setattr("bucketq.app.claiming._TROUBLE_AFTER_S", 0.2)
+
+    @app.job
+    async def work() -> None: ...
+
+    async with working(app, concurrency=1) as worker:
+        assert worker.trouble == "starting"
+        queue = await app.opened()
+        await until(lambda: worker.trouble is None)
+
+        async def fail(*args, **kwargs):
+            raise StorageError("the bucket is gone")
+
+        dequeue, queue.dequeue = queue.dequeue, fail
+        await work.enqueue()
+        await until(lambda: "the bucket is gone" in (worker.trouble or ""))
+        queue.dequeue = dequeue
+        await until(lambda: worker.trouble is None)
+        worker.stop()
+        assert worker.trouble == "stopping"
 
 
 async def test_while_outcomes_cannot_be_settled_no_more_are_piled_up(app):

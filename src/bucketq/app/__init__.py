@@ -16,6 +16,7 @@ from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejecte
 from bucketq.app.resources import provided
 from bucketq.app.running import Running, current
 from bucketq.app.typed import TypedJob, TypedQueue
+from bucketq.app.worker import Worker
 
 __all__ = [
     "App",
@@ -30,6 +31,7 @@ __all__ = [
     "Running",
     "TypedJob",
     "TypedQueue",
+    "Worker",
     "current",
     "provided",
 ]

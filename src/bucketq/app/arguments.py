@@ -72,8 +72,7 @@ class Arguments:
             found = self._decoder.decode(payload or b"{}")
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise PayloadError(f"{self._misfit}: {error}") from error
-        values = ((name, getattr(found, name)) for name in self._names)
-        return {name: value for name, value in values if value is not UNSET}
+        return {name: value for name in self._names if (value := getattr(found, name)) is not UNSET}
 
     @property
     def _misfit(self) -> str:

@@ -47,7 +47,9 @@ class Claiming:
 
     @property
     def trouble(self) -> str | None:
-        """Why no jobs are claimed, once that has lasted for half a minute."""
+        """Why no jobs are claimed: from the start, or later for more than half a minute."""
+        if not self._has_worked:
+            return f"nothing was claimed yet: {self._error or 'starting'}"
         if self._asking_since_s is None:
             return None
         asking_s = time.monotonic() - self._asking_since_s
@@ -82,9 +84,9 @@ class Claiming:
             for handler in self._handlers.values():
                 await handler.make_schedule()
             log.info("taking jobs of %s", ", ".join(self._handlers))
-        jobs = await self._queue.dequeue(
-            [*self._handlers], batch_size=self._slots.free, wait=_WAIT_S if self._has_worked else None
-        )
+        # Whether it works (again) should show at once, and not when the first job comes.
+        wait_s = _WAIT_S if self._has_worked and self._error is None else None
+        jobs = await self._queue.dequeue([*self._handlers], batch_size=self._slots.free, wait=wait_s)
         self._has_worked = True
         self._asking_since_s = self._error = None
         for job in jobs:

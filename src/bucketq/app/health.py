@@ -19,7 +19,8 @@ async def told_health(host: str, port: int, trouble: Callable[[], str | None]) -
     """Answer requests inside the block; give the port, a free one for 0. Raises ConfigurationError."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        # Whoever does not speak HTTP gets no answer.
+        with suppress(OSError, EOFError, IndexError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
                 status, text = _answer(head.split(b" ")[1], trouble)

@@ -98,12 +98,9 @@ class ProcessPool:
             child.kill()
 
     def _take(self) -> "_Child":
-        child = _Child(self._app)
-        while self._idle:
-            kept = self._idle.pop()
-            if kept.is_alive:
-                child = kept
-                break
+        # One may have died while it was idle.
+        self._idle = [child for child in self._idle if child.is_alive]
+        child = self._idle.pop() if self._idle else _Child(self._app)
         self._busy.add(child)
         return child
 
@@ -152,9 +149,9 @@ class _Child:
         return not self._is_killed and self._process.is_alive()
 
     def run(self, job: Job, report: Report) -> _Returned | _Raised:
+        if self._process.pid is None:
+            self._start()
         try:
-            if self._process.pid is None:
-                self._start()
             self._pipe.send(job)
             while True:
                 said = self._pipe.recv()

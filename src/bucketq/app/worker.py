@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from bucketq.app.app import App
 from bucketq.app.attempt import Attempts, handlers_of
@@ -65,7 +66,8 @@ class Worker:
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many jobs are running, and how many this worker has done, and has seen fail."""
-        return (len(self._slots), self._slots.done, self._slots.failed) if self._slots else (0, 0, 0)
+        slots = self._slots
+        return (0, 0, 0) if slots is None else (len(slots), slots.done, slots.failed)
 
     @property
     def trouble(self) -> str | None:
@@ -112,31 +114,27 @@ class Worker:
             ]
             grace_s = self._grace_s
             try:
-                await self._claim(self._claiming)
+                await self._claim(self._claiming, loops)
             except asyncio.CancelledError:
                 grace_s = 0.0
                 raise
             finally:
                 await self._wind_up(slots, settling, grace_s)
-                for task in loops:
-                    task.cancel()
-                await asyncio.wait(loops)
+                await _end(loops)
 
     def stop(self) -> None:
         """Claim no more jobs, and let `run` return when those that run have ended."""
         self._told.set()
 
-    async def _claim(self, claiming: Claiming) -> None:
+    async def _claim(self, claiming: Claiming, loops: "list[asyncio.Task[None]]") -> None:
         told = asyncio.create_task(self._told.wait())
         claims = asyncio.create_task(claiming.run(), name="bucketq claim")
         try:
-            await asyncio.wait([told, claims], return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait([told, claims, *loops], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
-            claims.cancel()
-            await asyncio.wait([told, claims])
-        if not claims.cancelled():
-            claims.result()
+            await _end([told, claims])
+        for task in ended:
+            task.result()
 
     async def _wind_up(self, slots: Slots, settling: Settling, grace_s: float) -> None:
         log.info("stopping: %d jobs may go on for up to %g s", len(slots), grace_s)
@@ -157,3 +155,9 @@ class Worker:
     def _kill_processes(self) -> None:
         if self._processes is not None:
             self._processes.kill()
+
+
+async def _end(tasks: "list[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

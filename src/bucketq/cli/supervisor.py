@@ -88,7 +88,9 @@ class Supervisor:
             log.warning(
                 "worker %d ended with exit code %d; it is started again in %.1f s", number, code, pause_s
             )
-            await asyncio.wait([asyncio.create_task(news.wait())], timeout=pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await news.wait()
 
     async def _run_one(self, number: int) -> int:
         process = await asyncio.create_subprocess_exec(

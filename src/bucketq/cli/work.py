@@ -4,11 +4,12 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from bucketq.app.app import load_app
@@ -79,7 +80,9 @@ async def _work_here(options: argparse.Namespace) -> int:
             serving = told_health(options.health_host, options.health_port, lambda: worker.trouble)
             await stack.enter_async_context(serving)
         if options.supervised:
-            threading.Thread(target=_end_with_supervisor, args=(options.grace,), daemon=True).start()
+            stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
+            watching = partial(_end_with_supervisor, stop, options.grace)
+            threading.Thread(target=watching, daemon=True).start()
         await worker.serve()
     return 0
 
@@ -113,10 +116,11 @@ async def _supervise(options: argparse.Namespace) -> int:
 _OF_SUPERVISOR = (variable_of(_PROCESSES), variable_of(_RELOAD))
 
 
-def _end_with_supervisor(grace_s: float) -> None:
+def _end_with_supervisor(stop: Callable[[], object], grace_s: float) -> None:
     # Standard input is a pipe that ends when the supervisor does, however that ends.
     while os.read(0, 1024):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    with suppress(RuntimeError):  # it is over already
+        stop()
     time.sleep(grace_s + _LEAVE_S)
     os._exit(1)
