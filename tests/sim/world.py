@@ -57,8 +57,6 @@ class World:
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
-        self.is_about_segments = claims_segments(seed)
-        self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         # The ids of jobs that somebody has enqueued.
         self.known_jobs = []
         self.network = Network(random.Random(seed))
