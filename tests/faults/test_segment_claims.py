@@ -146,6 +146,23 @@ def test_a_worker_whose_heart_beats_keeps_its_segment_whatever_the_clocks_say():
     run(main())
 
 
+@pytest.mark.parametrize("speaks", ["heartbeat", "settlement"])
+def test_a_process_that_stood_still_hears_its_own_worker_first(speaks):
+    async def main():
+        storage = FaultyStorage()
+        await load(storage)
+        async with broker(storage) as q:
+            work = Work(storage, q)
+            await work.take()
+            completed = await work.complete(await work.jobs())
+            asyncio.get_running_loop().advance(100)
+            if speaks == "heartbeat":
+                await q.heartbeat_segment(work.claim)
+            await q.settle_segment(work.claim, completed)
+
+    run(main())
+
+
 def test_a_claim_whose_caller_went_away_is_given_back():
     async def main():
         storage = FaultyStorage()

@@ -7,13 +7,16 @@ from contextlib import suppress
 
 import pytest
 from faulty import FaultyStorage
-from segment_work import Mortal, Work, broker, check_all_done_once, finish, load
-from test_archive import objects_of
+from msgspec.structs import replace
+from segment_work import Mortal, Work, broker, check_all_done_once, finish, load, settings
+from test_archive import archived, objects_of
 
-from bucketq import StorageError
+from bucketq import CorruptStateError, InMemoryStorage, ObjectNotFoundError, StorageError, connect
 from bucketq.archive import Archive, Wanted
+from bucketq.broker.serving import serving
 from bucketq.codec import decode
 from bucketq.job import Claim
+from bucketq.object_name import staged_name
 from bucketq.operation import Bury
 from bucketq.testing.virtual_time import VirtualClock, run
 from bucketq.verify import verify
@@ -218,3 +221,48 @@ def test_who_waits_for_a_result_gets_it_while_that_is_on_its_way():
             assert await result is None
 
     run(main())
+
+
+def test_a_batch_that_two_processes_see_to_is_no_trouble(caplog):
+    async def main():
+        storage = FaultyStorage()
+        ids = await load(storage)
+        async with broker(storage) as settling, broker(storage) as other:
+            await other.stats()
+            await Work(storage, settling).settle_completed()
+            await other.stats()
+            # It has waited long enough for the other one, which is slow.
+            await asyncio.sleep(29)
+            storage.object_latency_s = 5
+            await other.enqueue("another")
+            await asyncio.sleep(0.1)
+            storage.object_latency_s = 0
+            await asyncio.sleep(30)
+            await other.dequeue("another")
+        assert not caplog.records
+        assert Counter(job.id for job in await archived(storage)) == Counter(ids[:8])
+        assert (await verify(storage)).problems == []
+
+    run(main())
+
+
+async def test_a_broker_takes_in_no_part_that_is_not_what_its_entry_says():
+    storage = InMemoryStorage()
+    async with (
+        serving(storage, settings=settings()) as served,
+        connect(f"grpc://{served.address}", settings=settings()) as q,
+    ):
+        await q.enqueue_many("mail", range(24))
+        work = Work(q.storage, q)
+        await work.take()
+        jobs = await work.jobs()
+        [part] = await work.complete(jobs)
+        fewer = replace((await work.complete(jobs[1:]))[0], count=part.count)
+        longer = replace(part, size=part.size + 1)
+        missing = replace(part, name=staged_name(work.claim.version, "00000000000000aa"))
+        for wrong in (fewer, longer, missing):
+            with pytest.raises((CorruptStateError, ObjectNotFoundError)):
+                await q.settle_segment(work.claim, [wrong])
+        assert (await q.stats()).in_progress == len(jobs)
+        await q.settle_segment(work.claim, [part])
+        assert (await q.stats()).completed_total == len(jobs)

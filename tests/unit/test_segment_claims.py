@@ -6,15 +6,25 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bucketq import ClaimLostError, ConfigurationError, Job, JobStatus, QueueState, StorageError
-from bucketq.backlog import SegmentNeededError
+from bucketq import (
+    ClaimLostError,
+    ConfigurationError,
+    CorruptStateError,
+    Job,
+    JobStatus,
+    QueueState,
+    Settings,
+    StorageError,
+)
+from bucketq.backlog import Backlog, SegmentNeededError
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.ledger import StagedPart
 from bucketq.limits import Limit, Limits
 from bucketq.operation import Batch, Crash, Dequeue, DequeueSegment, Nack, SettleSegment
-from bucketq.segment import SegmentWriter, is_plain
+from bucketq.segment import Hold, SegmentWriter, is_plain
 from bucketq.segment_claim import CompletedJobs, SegmentClaim, given_back
+from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -288,3 +298,30 @@ def test_a_part_of_no_hour_is_no_part():
     for wrong in (b"2026-1-1T12", b"2026-01-01T25", b"../../2026"):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(entry.replace(b"2026-01-01T12", wrong), type=StagedPart)
+
+
+def test_claimed_segments_are_not_merged():
+    segments = [
+        segment_of([replace(job, id=f"{n}-{job.id}") for job in Loaded().jobs], f"{n:02}")[0]
+        for n in range(6)
+    ]
+    assert Backlog(segments).worth_merging(Settings())
+    hold = Hold(token="t", claimed_at=NOW, heartbeat_at=NOW)
+    held = [replace(segment, status=JobStatus.IN_PROGRESS, hold=hold) for segment in segments]
+    assert Backlog(held).worth_merging(Settings()) == []
+
+
+def test_the_shelf_keeps_the_parts_that_are_on_their_way():
+    completed = CompletedJobs()
+    completed.add(Loaded().claimed()[0], NOW)
+    [(part, content)] = completed.finish(0, lambda: "00000000000000aa")
+    shelf = Shelf()
+    shelf.put(part, content)
+    shelf.keep_only([], [part])
+    assert len(shelf.lines(part)) == 1
+    shelf.keep_only([], [])
+    with pytest.raises(SegmentNeededError):
+        shelf.lines(part)
+    shelf.miss(part)
+    with pytest.raises(CorruptStateError, match="no such object"):
+        shelf.lines(part)
