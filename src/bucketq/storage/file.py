@@ -36,6 +36,7 @@ from bucketq.errors import (
     StorageError,
     UnusableStorageError,
 )
+from bucketq.storage.file_watch import FileWatch
 from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
@@ -75,6 +76,9 @@ class LocalFileSystemStorage:
             return await asyncio.to_thread(self._write, pieces, if_match)
         finally:
             warning.cancel()
+
+    def watch(self) -> FileWatch:
+        return FileWatch(self.path, self._etag)
 
     def _warn(self) -> None:
         log.warning(
