@@ -230,9 +230,9 @@ async def test_a_cancelled_job_stops_its_handler_and_ends(app):
         job = await endless.enqueue()
         await until(lambda: worker.counts[0] == 1)
         await (await app.opened()).cancel(job)
+        assert await until(lambda: stopped) == ["in order"]
         with pytest.raises(JobNotDoneError):
             await endless.result(job, timeout=SOON_S)
-    assert stopped == ["in order"]
 
 
 async def test_a_lost_claim_stops_its_handler_and_its_outcome_is_dropped(app, caplog):
@@ -474,6 +474,30 @@ async def test_an_outage_of_the_storage_loses_no_outcome_and_runs_nothing_twice(
         assert await reason(work, jobs[1]) == "ValueError: one"
         assert await work.result(jobs[2], timeout=SOON_S) == 2
     assert sorted(runs) == [0, 1, 2]
+
+
+async def test_claims_of_finished_jobs_are_kept_until_they_are_settled(app):
+    runs = []
+
+    @app.job
+    async def work() -> int:
+        runs.append(1)
+        return len(runs)
+
+    async with working(app) as worker:
+        queue = await app.opened()
+        await until(lambda: worker.trouble is None)
+
+        async def fail(*args, **kwargs):
+            raise StorageError("no acks today")
+
+        ack_many, queue.ack_many = queue.ack_many, fail
+        job = await work.enqueue()
+        await until(lambda: runs)
+        await asyncio.sleep(3 * queue.settings.stale_after_s)
+        queue.ack_many = ack_many
+        assert await work.result(job, timeout=SOON_S) == 1
+    assert runs == [1]
 
 
 async def test_it_is_ready_while_claims_are_answered(app, monkeypatch):

@@ -64,7 +64,9 @@ class Worked:
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGKILL)
         self.wait()
-        self.process.stderr.close()
+        # Whoever was left behind has the other end, and is waited for in vain.
+        if not self._reader.is_alive():
+            self.process.stderr.close()
 
 
 class Place:

@@ -1,7 +1,9 @@
 """Slots: the jobs that a worker is busy with, each in a task of its own.
 
-begin ──▶ attempt ──▶ settle(job, outcome) ──▶ callbacks ──▶ the slot is free
-             └─ lose, stop: the task is cancelled ──▶ Interrupted, or, for a lost claim, nothing
+    begin ──▶ attempt ──▶ settle(job, outcome) ──▶ callbacks ──▶ the slot is free
+                 └─ lose, cancel_all: the task is cancelled ──▶ Interrupted
+
+An interrupted job is given back. If its claim is lost, the queue passes over that.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from bucketq.app.attempt import Attempts
 from bucketq.app.events import Callbacks, Event, EventName
 from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
 from bucketq.app.threads import Threads
-from bucketq.errors import JobCancelledError, JobNotFoundError
+from bucketq.errors import JobNotFoundError
 from bucketq.failure import error_text
 from bucketq.job import Job
 
@@ -58,7 +60,7 @@ class Slots:
         before = self._works.get(job.id)
         if before is not None:
             # Its claim was lost, and this worker itself was given the job again.
-            self._cancel(before, is_lost=True)
+            self._cancel(before)
             self._free(before)
         work = self._works[job.id] = _Work(job)
         work.task = asyncio.create_task(self._run(work))
@@ -74,9 +76,9 @@ class Slots:
     def lose(self, lost: JobNotFoundError) -> None:
         """Stop the job that a heartbeat was refused for."""
         work = self._works.get(lost.job_id)
-        if work is not None and not work.is_settled and not work.is_lost:
+        if work is not None and not work.is_settled and not work.is_stopping:
             log.warning("%s; its handler is stopped", lost, extra=_fields(work))
-            self._cancel(work, is_lost=not isinstance(lost, JobCancelledError))
+            self._cancel(work)
 
     def cancel_all(self) -> None:
         """Stop every job; those that do not end by themselves are `Interrupted`."""
@@ -107,12 +109,11 @@ class Slots:
             outcome = Failed(error_text(error) or "")
         self._end(work, outcome)
         name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
-        if name in self._callbacks and not work.is_lost:
+        if name in self._callbacks:
             await self._callbacks.tell(Event(name, job, outcome))
         self._free(work)
 
-    def _cancel(self, work: "_Work", *, is_lost: bool = False) -> None:
-        work.is_lost |= is_lost
+    def _cancel(self, work: "_Work") -> None:
         assert work.task is not None
         # Once: what it does then to clean up is not disturbed again.
         if not work.is_stopping and work.task.cancel():
@@ -128,8 +129,6 @@ class Slots:
         if work.is_settled:
             return
         work.is_settled = True
-        if work.is_lost:
-            return
         self._settle(work.job, outcome)
         match outcome:
             case Completed():
@@ -151,13 +150,12 @@ class Slots:
 class _Work:
     """One job under way."""
 
-    __slots__ = ("began_s", "is_lost", "is_settled", "is_stopping", "job", "said", "task")
+    __slots__ = ("began_s", "is_settled", "is_stopping", "job", "said", "task")
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.task: asyncio.Task[None] | None = None
         self.began_s = time.monotonic()
-        self.is_lost = False
         self.is_settled = False
         self.is_stopping = False
         self.said: tuple[float | None, str | None] = _NOTHING
