@@ -284,7 +284,7 @@ MUTANTS = [
         "is_forgotten",
         "session not in self._marks and self.forgotten_version > seen_version",
         "False",
-        first_seed=260,
+        first_seed=288,
     ),
     Mutant(
         "number a batch anew when it is sent again",
@@ -315,7 +315,7 @@ MUTANTS = [
         "_room_of_key",
         "self._table.running_keys.get(limit_key, 0), now",
         "self._table.running_keys.get(limit_key, 0) - 1, now",
-        first_seed=LIFE,
+        first_seed=1037,
     ),
     Mutant(
         "try a cancelled job again",
