@@ -215,3 +215,25 @@ def test_a_segment_of_which_a_slice_dies_and_the_rest_goes_back(spark, queue, tm
     assert sum(count - 1 for count in attempts.values()) <= 100 * 4
     [job] = [row for row in archive(spark, queue) if row.payload_json == '{"n":1500}']
     assert [attempt.outcome for attempt in job.attempts] == ["stale", "completed"]
+
+
+def test_a_segment_that_is_lost_runs_again(spark, queue, tmp_path):
+    app = App(queue.url, settings=Settings(segment_jobs_max=400, stale_after_s=3))
+    note, read = journal(tmp_path)
+
+    @app.job
+    def work(n: int, running: Running = provided()) -> None:
+        if n == 1200 and running.attempt == 1:
+            note("waits")
+            time.sleep(600)
+
+    enqueue((work, ({"n": n} for n in range(2000))))
+    with at_work(Fleet(app, spark)):
+        wait_until(read)
+        assert list(decode(queue.path.read_bytes()).backlog.held())
+        queue.ask(lambda q: q.requeue_stale(timedelta(0)))
+        wait_until(lambda: queue.ask(lambda q: q.stats()).completed_total == 2000)
+    stats = check_sound(queue)
+    assert (stats.dead_total, stats.queued, stats.in_progress) == (0, 0, 0)
+    [job] = [row for row in archive(spark, queue) if row.payload_json == '{"n":1200}']
+    assert [attempt.outcome for attempt in job.attempts] == ["stale", "completed"]

@@ -84,15 +84,14 @@ class Singles:
 
     async def take_in(self, chunk: Chunk, done: Done | SliceDone) -> None:
         assert isinstance(done, Done)
-        for job, outcome in zip(self._out.pop(chunk), done.outcomes, strict=True):
-            if outcome is None:
-                self._left.append(job)
-                continue
-            self._settling.add(job, outcome)
-            if isinstance(outcome, Completed):
-                self._tally.completed += 1
-            else:
-                self._tally.failed += 1
+        ended = list(zip(self._out.pop(chunk), done.outcomes, strict=True))
+        self._left.extendleft(job for job, outcome in reversed(ended) if outcome is None)
+        for job, outcome in ended:
+            if outcome is not None:
+                self._settling.add(job, outcome)
+        completed = sum(isinstance(outcome, Completed) for _, outcome in ended)
+        self._tally.completed += completed
+        self._tally.failed += sum(outcome is not None for _, outcome in ended) - completed
 
     async def give_up(self, chunk: Chunk, *, is_crash: bool) -> None:
         for job in self._out.pop(chunk):

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from bucketq.app.attempt import Attempts
 from bucketq.app.events import Event, EventName
 from bucketq.app.outcome import Completed, Outcome
+from bucketq.errors import ObjectNotFoundError
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Job
 from bucketq.loop_thread import LoopThread
@@ -95,7 +96,10 @@ class Crew:
         self._loop.stop()
 
     async def _work_on_slice(self, work: Slice) -> Report:
-        jobs = await self._jobs_of(work)
+        try:
+            jobs = await self._jobs_of(work)
+        except ObjectNotFoundError as error:
+            return Lost(f"the claim on its segment was lost before: {error}")
         tried = await self._try_all(jobs)
         completed, by_themselves = CompletedJobs(), list[tuple[Job, Outcome]]()
         begun = [one for one in tried.ended if one is not None]

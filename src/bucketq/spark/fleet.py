@@ -86,7 +86,9 @@ class Fleet:
         for name, value in (numbers | ({} if lanes is None else {"lanes": lanes})).items():
             if value < 1:
                 raise ConfigurationError(f"{name} is at least 1, not {value}")
-        # Spark is there, if there is a session; and only its executors need what this imports.
+        if app.url.startswith("memory:"):
+            raise ConfigurationError("Spark's processes share no memory:// queue; use file:// or a bucket")
+        # Here, since the package is to be imported without Spark.
         from bucketq.spark.shipment import pack
 
         self.app = app
@@ -213,7 +215,7 @@ class Fleet:
                 is_crash = not chunk.is_cancelled and not self._tasks.is_stopped
                 await supply.give_up(chunk, is_crash=is_crash)
                 if is_crash:
-                    log.warning("an executor was lost, its %d jobs are tried again: %s", len(chunk), error)
+                    log.warning("a task is lost, and its %d jobs are tried again: %s", len(chunk), error)
                 elif self._tasks.is_stopped:
                     raise ConfigurationError("Spark was stopped while the fleet was at work")
             case Done() | SliceDone():

@@ -16,7 +16,7 @@ from itertools import chain
 
 from bucketq.app.outcome import Completed, Crashed, Outcome
 from bucketq.app.settling import Settling
-from bucketq.errors import ClaimLostError
+from bucketq.errors import ClaimLostError, ObjectNotFoundError
 from bucketq.job import Claim, Job
 from bucketq.ledger import StagedPart
 from bucketq.operation import Heartbeat
@@ -69,7 +69,7 @@ class HeldSegment:
         assert isinstance(done, SliceDone)
         places = self._out.pop(chunk)
         if done.begun < len(places):
-            self._left.append(places[done.begun :])
+            self._left.appendleft(places[done.begun :])
         self._staged += done.staged
         self._ended += done.ended
         failed = sum(not isinstance(outcome, Completed) for _, outcome in done.ended)
@@ -93,7 +93,7 @@ class HeldSegment:
         self._is_settling = True
         try:
             await insist(self._settle)
-        except ClaimLostError as error:
+        except (ClaimLostError, ObjectNotFoundError) as error:
             # Or an answer was lost before, and then the single ones are still ours.
             log.warning("the results of %d jobs may be dropped: %s", self.claim.segment.count, error)
         for job, outcome in self._ended:

@@ -11,6 +11,7 @@ from bucketq.errors import (
     ConfigurationError,
     CorruptStateError,
     JobNotFoundError,
+    ObjectNotFoundError,
     QueueClosedError,
     UnusableStorageError,
 )
@@ -33,6 +34,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
             JobNotFoundError,
             ConfigurationError,
             CorruptStateError,
+            ObjectNotFoundError,
             QueueClosedError,
             UnusableStorageError,
         ):

@@ -70,7 +70,7 @@ class Unready(NamedTuple):
 class Lost(NamedTuple):
     """The task came to no end, and nobody knows how far it got."""
 
-    error: str = "it has died"
+    error: str = "its executor, or its process, died"
 
 
 Report = Done | SliceDone | Unready | Lost

@@ -169,6 +169,7 @@ class Supply:
         try:
             await self._queue.heartbeat_segment(segment.claim)
         except ClaimLostError:
+            await segment.stop()
             return segment.chunks
         return []
 

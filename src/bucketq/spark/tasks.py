@@ -35,7 +35,11 @@ class Tasks:
     @property
     def is_stopped(self) -> bool:
         """Whether Spark was stopped: then every task fails, and no executor is to blame."""
-        return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+        try:
+            return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+        except Exception:
+            # There is no Java any more that could tell.
+            return True
 
     async def probe(self) -> None:
         """Raise ConfigurationError if the executors cannot run the app."""
