@@ -38,6 +38,7 @@ PARTS = (
     "work",
     "spark",
     "pipeline",
+    "fleet",
     *(series.key for series in SUITE),
 )
 
@@ -88,6 +89,8 @@ def main() -> None:
         _measure_spark(report, folder, options.quick)
     if "pipeline" in parts:
         _measure_pipeline(report, folder, options.quick)
+    if "fleet" in parts:
+        _measure_fleet(report, folder, options.quick)
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:
@@ -138,6 +141,14 @@ def _measure_pipeline(report: Report, folder: Path, quick: bool) -> None:
     report.say("pipeline")
     amount = piping.Amount().shortened() if quick else piping.Amount()
     report.add_findings("pipeline", "The data pipeline, local file", piping.measure(folder, amount))
+
+
+def _measure_fleet(report: Report, folder: Path, quick: bool) -> None:
+    from bench import fleet
+
+    report.say("fleet")
+    amount = fleet.Amount().shortened() if quick else fleet.Amount()
+    report.add_findings("fleet", "Jobs on Spark's executors, local file", fleet.measure(folder, amount))
 
 
 def _measure_suite(report: Report, parts: set[str], options: argparse.Namespace) -> None:

@@ -7,14 +7,17 @@ import json
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bucketq import App, Running, provided
 from bucketq.pipeline import silver
 from bucketq.pipeline.run import run
+from bucketq.spark import run as run_fleet
 
 WAIT_S = 100
 
@@ -121,9 +124,7 @@ def disturbed(spark, url, folder):
 
     def wait(batches):
         context = TaskContext.get()
-        # The parent of a worker's parent is the executor.
-        executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
-        name = f"{context.partitionId()}-{context.attemptNumber()}-{executor}"
+        name = f"{context.partitionId()}-{context.attemptNumber()}-{executor()}"
         Path(f"{folder}/began-{name}").write_text("")
         wait_for(f"{folder}/go", or_note=f"{folder}/timeout")
         yield from typed(batches)
@@ -135,6 +136,25 @@ def disturbed(spark, url, folder):
     finally:
         silver._typed = typed
     return {"is_sound": outcome.is_sound, "differing": differing(spark, url, folder)}
+
+
+def fleet(spark, url, folder):
+    """Run an app's jobs, while somebody kills an executor: the first job of each task waits for that."""
+    app = App(url)
+
+    @app.job
+    def work(n: int, running: Running = provided()) -> int:
+        name = f"{n}-{running.attempt}-{executor()}"
+        Path(f"{folder}/began-{name}").write_text("")
+        wait_for(f"{folder}/go", or_note=f"{folder}/timeout")
+        return n
+
+    return asdict(run_fleet(app, spark, until_empty=True))
+
+
+def executor():
+    """The executor of a task: the parent of its Python process' parent."""
+    return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
 
 
 def differing(spark, url, folder):
@@ -149,7 +169,7 @@ def differing(spark, url, folder):
     return [table for table in tables if rows("lake", table) != rows("undisturbed", table)]
 
 
-ALL_STEPS = (killed, speculated, read, connected, stopped_at_gold, disturbed)
+ALL_STEPS = (killed, speculated, read, connected, stopped_at_gold, disturbed, fleet)
 STEPS = {step.__name__: step for step in ALL_STEPS}
 
 

@@ -280,6 +280,14 @@ class App:
     def __reduce__(self) -> tuple[Any, ...]:
         return load_app, (self.path, self.url)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What makes up the app, without what is open in this process; for those who cannot import it."""
+        of_this_process = ("_queues", "_background", "_lock")
+        return {name: value for name, value in vars(self).items() if name not in of_this_process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _queues={}, _background=None, _lock=threading.Lock())
+
     def _add(self, handler: Handler[..., Any]) -> Handler[..., Any]:
         _check(handler)
         if handler.entrypoint in self.handlers:

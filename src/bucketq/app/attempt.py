@@ -55,6 +55,9 @@ class Attempts:
         processes: ProcessPool | None = None,
         opens_early: bool = True,
     ) -> None:
+        # Whether plain functions run in the event loop too: the way to a thread and back takes longer
+        # than a quick one does.
+        self.in_place = False
         self._app = app
         self._handlers = handlers_of(app, entrypoints)
         self._threads = threads
@@ -126,8 +129,11 @@ class Attempts:
                 arguments[name] = running if type_ is Running else self._resources.get(type_)
             run = partial(handler.function, **arguments)
             if handler.runs_in != "loop":
-                run = partial(self._in_thread, run)
+                run = partial(self._in_place if self.in_place else self._in_thread, run)
         return wrap_run(self._app.run_middleware, running, run) if self._app.run_middleware else run
+
+    async def _in_place(self, run: Callable[[], Any]) -> Any:
+        return run()
 
     async def _in_thread(self, run: Callable[[], Any]) -> Any:
         loop = asyncio.get_running_loop()

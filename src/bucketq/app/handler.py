@@ -58,6 +58,10 @@ class Handler(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.function(*args, **kwargs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What reads its arguments cannot travel to another process, and is made anew there.
+        return {name: value for name, value in vars(self).items() if name != "_arguments"}
+
     @property
     def arguments(self) -> Arguments:
         """Its parameters; for all that `using` makes of a handler they are read once."""

@@ -31,4 +31,8 @@ class Interrupted(NamedTuple):
     """The attempt was stopped before its end, and not by the handler: it costs nothing."""
 
 
-Outcome = Completed | Failed | Rejected | Interrupted
+class Crashed(NamedTuple):
+    """Its process, or machine, died with the attempt: it counts like that of a worker that fell silent."""
+
+
+Outcome = Completed | Failed | Rejected | Interrupted | Crashed

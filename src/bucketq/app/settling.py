@@ -12,13 +12,15 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec import Raw
 
-from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
+from bucketq.app.outcome import Completed, Crashed, Failed, Interrupted, Outcome, Rejected
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError, PayloadError
-from bucketq.job import Job
+from bucketq.job import Claim, Job
+from bucketq.operation import Crash
 from bucketq.queue import Queue
 from bucketq.retry import Backoff, Decision, Failure, GiveUp
 
@@ -45,6 +47,8 @@ async def settle(queue: Queue, job: Job, outcome: Outcome) -> None:
             await queue.nack(job, error, retry=_give_up, trace=trace)
         case Interrupted():
             await queue.release(job)
+        case Crashed():
+            await queue.apply(Crash(Claim.of(job), datetime.now(UTC)))
 
 
 class Ended(NamedTuple):

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bucketq.app.worker import Worker
 from bucketq.errors import BucketQError
+from bucketq.spark import Fleet
 
 _INTERVAL_S = 1.0
 # jobs/s are those of the last few seconds.
@@ -18,7 +19,7 @@ _WINDOW = 5
 
 
 @asynccontextmanager
-async def live_line(worker: Worker, console: Console) -> AsyncIterator[None]:
+async def live_line(worker: Worker | Fleet, console: Console) -> AsyncIterator[None]:
     """Show how it goes inside the block; what is logged meanwhile appears above the line."""
     with Live(Text("starting"), console=console, auto_refresh=False, transient=True) as live:
         drawing = asyncio.create_task(_draw(worker, live), name="bucketq live line")
@@ -29,7 +30,7 @@ async def live_line(worker: Worker, console: Console) -> AsyncIterator[None]:
             await asyncio.wait([drawing])
 
 
-async def _draw(worker: Worker, live: Live) -> None:
+async def _draw(worker: Worker | Fleet, live: Live) -> None:
     samples = [(time.monotonic(), 0)]
     waiting = 0
     queue = await worker.app.opened()

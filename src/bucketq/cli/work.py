@@ -12,13 +12,15 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from bucketq.app.app import load_app
+from bucketq.app.app import App, load_app
 from bucketq.app.health import told_health
 from bucketq.app.worker import Worker
 from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
 from bucketq.cli.options import Option, add_flag, add_options, variable_of
 from bucketq.cli.supervisor import Supervisor
+from bucketq.cli.work_on_spark import SPARK_OPTIONS, UNTIL_EMPTY, fleet_of
 from bucketq.errors import ConfigurationError
+from bucketq.spark import Fleet
 
 log = logging.getLogger("bucketq")
 
@@ -49,8 +51,9 @@ def add_work(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     command.add_argument("app", help="the app, as module:name, such as myapp.jobs:app")
-    add_options(command, [*_OPTIONS, (_PROCESSES, 1, "how many worker processes")])
+    add_options(command, [*_OPTIONS, (_PROCESSES, 1, "how many worker processes"), *SPARK_OPTIONS])
     add_flag(command, _RELOAD, "start anew whenever a .py file below this folder changes")
+    add_flag(command, UNTIL_EMPTY, "on spark: end when no job waits")
     command.add_argument(_SUPERVISED, action="store_true", help=argparse.SUPPRESS)
     command.set_defaults(run=work)
 
@@ -59,7 +62,9 @@ def work(options: argparse.Namespace) -> int:
     """Run jobs as the options say; return the exit code."""
     if options.processes < 1:
         raise ConfigurationError(f"--processes is at least 1, not {options.processes}")
-    if options.processes > 1 or options.reload:
+    if options.on not in ("here", "spark"):
+        raise ConfigurationError(f"jobs run here, or on spark, not on {options.on!r}")
+    if options.on == "here" and (options.processes > 1 or options.reload):
         return asyncio.run(_supervise(options))
     return asyncio.run(_work_here(options))
 
@@ -69,9 +74,7 @@ async def _work_here(options: argparse.Namespace) -> int:
     sys.path.insert(0, os.getcwd())
     app = load_app(options.app, options.url or None)
     entrypoints = [name.strip() for name in options.entrypoint.split(",") if name.strip()]
-    worker = Worker(
-        app, concurrency=options.concurrency, entrypoints=entrypoints or None, grace_s=options.grace
-    )
+    worker = _worker_of(options, app, entrypoints or None)
     async with AsyncExitStack() as stack:
         if sys.stderr.isatty() and options.log_format == "text" and not options.supervised:
             await _show_live_line(worker, stack)
@@ -87,7 +90,13 @@ async def _work_here(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _show_live_line(worker: Worker, stack: AsyncExitStack) -> None:
+def _worker_of(options: argparse.Namespace, app: App, entrypoints: list[str] | None) -> Worker | Fleet:
+    if options.on == "spark":
+        return fleet_of(options, app, entrypoints)
+    return Worker(app, concurrency=options.concurrency, entrypoints=entrypoints, grace_s=options.grace)
+
+
+async def _show_live_line(worker: Worker | Fleet, stack: AsyncExitStack) -> None:
     try:
         from rich.console import Console
 

@@ -32,7 +32,13 @@ from bucketq.operation.operation import (
     enqueued_by,
     knowing,
 )
-from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, ReleaseSegment, SettleSegment
+from bucketq.operation.segment_claims import (
+    DequeueSegment,
+    HeartbeatSegment,
+    ReleaseSegment,
+    SettleSegment,
+    Single,
+)
 
 __all__ = [
     "Ack",
@@ -66,6 +72,7 @@ __all__ = [
     "ReleaseSegment",
     "RequeueSilent",
     "SettleSegment",
+    "Single",
     "StepDown",
     "Submit",
     "Transact",

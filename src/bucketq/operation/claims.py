@@ -22,12 +22,16 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     token: str
     now: datetime
     worker: str | None = None
+    # Whether jobs in segments are left there.
+    at_hand: bool = False
 
     def __call__(self, state: QueueState) -> list[Job] | None:
         state.fire(self.now)
         state.wake(self.now, self.wanted)
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
+            if self.at_hand and state.is_next_in_segment(self.wanted):
+                break
             try:
                 job = state.dequeue(self.wanted, self.token, self.now, self.worker)
             except MoreExpiredError:

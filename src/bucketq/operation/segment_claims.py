@@ -8,10 +8,13 @@ import msgspec
 from bucketq.errors import ClaimLostError
 from bucketq.job import Claim
 from bucketq.ledger import StagedPart
-from bucketq.operation.claims import Bury, Crash, Nack
+from bucketq.operation.claims import Bury, Crash, Heartbeat, Nack
 from bucketq.segment import Segment
 from bucketq.segment_claim import SegmentClaim
 from bucketq.state import QueueState
+
+# What becomes of a job by itself. With a heartbeat it stays claimed, and is settled later like any other.
+Single = Nack | Bury | Crash | Heartbeat
 
 
 class DequeueSegment(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +47,7 @@ class SettleSegment(msgspec.Struct, frozen=True, gc=False):
 
     claim: Claim
     completed: tuple[StagedPart, ...]
-    failed: tuple[Nack | Bury | Crash, ...]
+    failed: tuple[Single, ...]
     rest: tuple[Segment, ...]
     now: datetime
 

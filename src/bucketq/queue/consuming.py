@@ -44,12 +44,14 @@ class Consuming(Channel):
         batch_size: int = 1,
         wait: float | None = None,
         worker: str | None = None,
+        at_hand: bool = False,
     ) -> list[Job]:
         """Claim up to `batch_size` jobs, of one entrypoint, of up to 100 in a list, or of any.
 
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
         empty list if there is nothing to do. `worker` is what the archive calls whoever
-        claims them, if not the queue's own `worker`.
+        claims them, if not the queue's own `worker`. `at_hand` leaves jobs in segments of the
+        backlog where they are, for `dequeue_segment`.
 
             for job in await q.dequeue(["resize", "rotate"], batch_size=10, wait=20):
                 ...
@@ -60,7 +62,7 @@ class Consuming(Channel):
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:
             token, now = self._mint.token(), self._clock.now()
-            operation = Dequeue(wanted, batch_size, token, now, worker or self.worker)
+            operation = Dequeue(wanted, batch_size, token, now, worker or self.worker, at_hand)
             claimed: list[Job] | None = await self._submit(operation, if_abandoned=_release)
             if claimed is None:
                 continue  # it was claimed through a broker, and lost again before the answer came

@@ -9,14 +9,12 @@ from collections.abc import Iterable
 from bucketq.errors import ConfigurationError
 from bucketq.ledger import StagedPart
 from bucketq.operation import (
-    Bury,
-    Crash,
     DequeueSegment,
     HeartbeatSegment,
-    Nack,
     Operation,
     ReleaseSegment,
     SettleSegment,
+    Single,
 )
 from bucketq.queue.channel import Channel
 from bucketq.segment import Segment
@@ -50,15 +48,15 @@ class Segments(Channel):
         self,
         claim: SegmentClaim,
         completed: Iterable[StagedPart] = (),
-        failed: Iterable[Nack | Bury | Crash] = (),
+        failed: Iterable[Single] = (),
         rest: Iterable[Segment] = (),
     ) -> None:
         """All jobs of the segment are accounted for, and that is one commit.
 
-        `completed` are staged objects with lines for the archive, `failed` outcomes of single jobs,
-        and `rest` segments with jobs that were not begun: those go back to their places, at no
-        cost. Raises ClaimLostError, and ConfigurationError if these are not exactly the jobs
-        of the claim; then nothing is changed.
+        `completed` are staged objects with lines for the archive, `failed` outcomes of single jobs
+        (with a heartbeat one stays claimed, by itself), and `rest` segments with jobs that were not
+        begun: those go back to their places, at no cost. Raises ClaimLostError, and
+        ConfigurationError if these are not exactly the jobs of the claim; then nothing is changed.
         """
         now = self._clock.now()
         operation = SettleSegment(claim.claim, tuple(completed), tuple(failed), tuple(rest), now)

@@ -60,6 +60,14 @@ class WithDispatch(WithEndings):
             self.turns.serve(job)
         return claimed
 
+    def is_next_in_segment(self, wanted: Wanted) -> bool:
+        """Whether the next job would have to come in first; never where more than the order has a say."""
+        segment = self.backlog.first(wanted)
+        if segment is None or self._is_governed:
+            return False
+        job = self._table.ready.first(wanted)
+        return job is None or segment.first < key_of(job)
+
     def claimable(self, wanted: Wanted, now: datetime) -> int:
         """About how many jobs a dequeue would find; 0 if certainly none."""
         ticks = self.schedules.wakes(wanted, now, self._room)

@@ -240,18 +240,20 @@ class EnqueueSegmentsRequest(_message.Message):
     def __init__(self, segments: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
-    __slots__ = ("entrypoints", "batch_size", "token", "worker", "wait_us")
+    __slots__ = ("entrypoints", "batch_size", "token", "worker", "wait_us", "at_hand")
     ENTRYPOINTS_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     WAIT_US_FIELD_NUMBER: _ClassVar[int]
+    AT_HAND_FIELD_NUMBER: _ClassVar[int]
     entrypoints: _containers.RepeatedScalarFieldContainer[str]
     batch_size: int
     token: str
     worker: str
     wait_us: int
-    def __init__(self, entrypoints: _Optional[_Iterable[str]] = ..., batch_size: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., wait_us: _Optional[int] = ...) -> None: ...
+    at_hand: bool
+    def __init__(self, entrypoints: _Optional[_Iterable[str]] = ..., batch_size: _Optional[int] = ..., token: _Optional[str] = ..., worker: _Optional[str] = ..., wait_us: _Optional[int] = ..., at_hand: _Optional[bool] = ...) -> None: ...
 
 class Claim(_message.Message):
     __slots__ = ("job_id", "token")

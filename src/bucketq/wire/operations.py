@@ -32,6 +32,7 @@ from bucketq.operation import (
     ReleaseSegment,
     RequeueSilent,
     SettleSegment,
+    Single,
     Transact,
 )
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
@@ -57,6 +58,7 @@ def operation_message(operation: Operation) -> pb.Operation:
                 batch_size=operation.batch_size,
                 token=operation.token,
                 worker=operation.worker,
+                at_hand=operation.at_hand,
             )
             return pb.Operation(dequeue=dequeue)
         case Ack():
@@ -276,9 +278,9 @@ def _of_segment_message(
 
 def _settle_segment_of(message: pb.SettleSegmentRequest, now: datetime) -> SettleSegment:
     outcomes = [operation_of(outcome, now) for outcome in message.failed]
-    failed = tuple(outcome for outcome in outcomes if isinstance(outcome, Nack | Bury | Crash))
+    failed = tuple(outcome for outcome in outcomes if isinstance(outcome, Single))
     if len(failed) < len(outcomes):
-        raise ConfigurationError("a single job of a segment is nacked, buried, or has crashed")
+        raise ConfigurationError("a single job of a segment is nacked, buried, kept alive, or has crashed")
     completed, rest = parts_of(message.completed), segments_of(message.rest)
     return SettleSegment(claim_of(message.claim), completed, failed, rest, now)
 
@@ -309,6 +311,7 @@ def _dequeue_of(message: pb.DequeueRequest, now: datetime) -> Dequeue:
         message.token,
         now,
         message.worker or None,
+        message.at_hand,
     )
 
 

@@ -10,7 +10,7 @@ from bucketq.errors import ClaimLostError, ConfigurationError, JobNotFoundError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.ledger import StagedPart
 from bucketq.mint import Mint
-from bucketq.operation import Bury, Crash, Nack
+from bucketq.operation import Bury, Crash, Heartbeat, Nack
 from bucketq.queue import Queue
 from bucketq.segment_claim import CompletedJobs, SegmentClaim
 from bucketq.side_objects import SideObjects
@@ -69,6 +69,28 @@ class Segments(QueueSuite):
             assert second.history[0].outcome == "stale"
             [third] = await q.dequeue("mail")
             assert (third.id, third.attempts, third.history) == (ids[4], 1, ()), "not begun, so at no cost"
+
+    async def test_a_job_of_a_settled_segment_may_stay_claimed(self) -> None:
+        async with self._loaded() as (q, _):
+            claim = await self._claim(q)
+            kept, *others = await _jobs(q, claim)
+            beat = Heartbeat(Claim.of(kept), datetime.now(UTC))
+            await q.settle_segment(claim, await _completed(q, claim, others), [beat])
+            assert (await q.stats()).in_progress == 1
+            async with q.transaction() as transaction:
+                transaction.ack(kept, "last")
+                transaction.enqueue("follow")
+            assert await q.result(kept.id, timeout=20) == "last"
+
+    async def test_jobs_at_hand_come_before_segments(self) -> None:
+        async with self._loaded() as (q, ids):
+            assert await q.dequeue("mail", batch_size=5, at_hand=True) == [], "the next one is in a segment"
+            [first] = await q.dequeue("mail")
+            taken = await q.dequeue("mail", batch_size=len(ids), at_hand=True)
+            assert len(taken) < len(ids) - 1
+            claim = await self._claim(q)
+            found = [first, *taken, *await _jobs(q, claim)]
+            assert [job.id for job in found] == ids[: len(found)]
 
     async def test_what_was_not_begun_can_be_claimed_as_a_segment_again(self) -> None:
         async with self._loaded() as (q, ids):
