@@ -1,11 +1,13 @@
 """A pipeline whose customers take turns: a flood by one of them does not keep the others waiting.
 
-import ──▶ convert, convert, … (a batch) ──▶ publish ──▶ notify
-                                         └─▶ tidy up
+    import ──▶ convert, convert, … (a batch) ──▶ publish ──▶ notify
+                                             └─▶ tidy up
 
-cd examples
-python tenants_pipeline.py                       # runs all of it here, in memory
-bucketq work tenants_pipeline:app                # a worker for the real queue
+    cd examples
+    python tenants_pipeline.py                       # runs all of it here, in memory
+    bucketq work tenants_pipeline:app                # a worker for the real queue
+
+All that follows an import has its customer as `tenant`.
 """
 
 import asyncio
