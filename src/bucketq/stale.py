@@ -18,6 +18,8 @@ from bucketq.state import QueueState
 from bucketq.timeouts import TimeoutWatch
 
 _HEAP_SLACK = 64
+# Outages that are shorter than this part of the time that workers have are no excuse.
+_SHORT = 0.1
 # Looking a member up in its class is slow.
 _IN_PROGRESS = JobStatus.IN_PROGRESS
 
@@ -32,7 +34,7 @@ class StaleWatch:
         self._blind_s = 0.0
         self._due: list[tuple[float, str]] = []
         # The same of claimed segments, which are few, as of this backlog.
-        self._segments: dict[Claim, tuple[datetime, float]] = {}
+        self._segments: dict[Claim, tuple[datetime, float, float]] = {}
         self._backlog: Backlog | None = None
         self.timeouts = TimeoutWatch()
 
@@ -71,9 +73,12 @@ class StaleWatch:
     def excuse(self, blind_s: float) -> None:
         """Hold the last so many seconds against nobody: this process saw nothing.
 
-        And as many again: workers, too, need a while to be heard after an outage.
+        And as many again: workers, too, need a while to be heard after an outage. A short one
+        keeps none of them from being heard in time, and a storage that often falters must not
+        keep the jobs of the dead for ever.
         """
-        self._blind_s += blind_s + min(blind_s, self._stale_after_s)
+        if blind_s >= _SHORT * self._stale_after_s:
+            self._blind_s += blind_s + min(blind_s, self._stale_after_s)
 
     def stale(self, state: QueueState, now_s: float) -> list[Job]:
         """The jobs whose worker has been silent for too long."""
@@ -100,7 +105,7 @@ class StaleWatch:
             for claim, (_, hold) in state.backlog.held().items()
             if (seen := self._segments.get(claim)) is not None
             and seen[0] == hold.heartbeat_at
-            and now_s - seen[1] >= self._stale_after_s
+            and now_s - seen[1] >= self._stale_after_s + self._blind_s - seen[2]
         ]
 
     def _observe_segments(self, backlog: Backlog, now_s: float) -> None:
@@ -108,5 +113,5 @@ class StaleWatch:
         for claim, (_, hold) in backlog.held().items():
             seen = before.get(claim)
             if seen is None or seen[0] != hold.heartbeat_at:
-                seen = hold.heartbeat_at, now_s
+                seen = hold.heartbeat_at, now_s, self._blind_s
             self._segments[claim] = seen

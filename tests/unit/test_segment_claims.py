@@ -1,5 +1,6 @@
 """Claims on whole segments, as pure transitions: which can be claimed, and what a settlement does."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -248,6 +249,31 @@ def test_a_settlement_that_is_refused_leaves_everything_as_it_was():
         loaded.settle([[first, second, third]])
 
 
+def test_a_job_that_was_enqueued_twice_fails_no_commit_of_others():
+    loaded = Loaded()
+    first, second, third = loaded.claimed()
+    loaded.read()
+    loaded.state.enqueue(Job(id="b", entrypoint="mail", created_at=NOW))
+    with pytest.raises(ConfigurationError, match="job b was enqueued twice"):
+        loaded.settle([[first, third]], [nack(second)])
+    assert loaded.state.is_conserved()
+
+
+def test_many_failures_are_settled_by_one_look_at_their_segment():
+    state = QueueState()
+    jobs = [Job(id=f"{n:05}", entrypoint="mail", created_at=NOW, sequence=n) for n in range(1, 5001)]
+    segment, content = segment_of(jobs, "aa")
+    state.enqueue_segments([segment])
+    claim = DequeueSegment("mail", "token-1", NOW)(state)
+    state.shelf.put(segment, content)
+    failed = tuple(map(nack, claim.jobs(content)))
+    began_s = time.process_time()
+    state.apply(SettleSegment(claim.claim, (), failed, (), LATER))
+    # A look for each of them takes more than ten seconds.
+    assert time.process_time() - began_s < 2
+    assert state.stats[:2] == (5000, 0)
+
+
 def test_what_a_batch_staged_is_taken_back_if_the_batch_has_to_wait():
     loaded = Loaded()
     jobs = loaded.claimed()
@@ -290,6 +316,18 @@ def test_a_claim_is_stale_when_its_heartbeat_stands_still():
     assert watch.stale_segments(loaded.state, 19) == [loaded.claim.claim]
     loaded.state.release_segment(loaded.claim.claim)
     assert watch.stale_segments(loaded.state, 99) == []
+
+
+def test_an_outage_is_not_held_against_the_holder_of_a_segment():
+    loaded = Loaded()
+    loaded.claimed()
+    watch = StaleWatch(stale_after_s=10)
+    watch.excuse(3)
+    watch.observe_all(loaded.state, 0)
+    watch.excuse(100)
+    # Its timeout, the outage, and the time to be heard again.
+    assert watch.stale_segments(loaded.state, 119) == []
+    assert watch.stale_segments(loaded.state, 120) == [loaded.claim.claim]
 
 
 def test_a_part_of_no_hour_is_no_part():
