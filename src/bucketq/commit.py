@@ -37,6 +37,7 @@ from bucketq.errors import (
     UnusableStorageError,
 )
 from bucketq.job import Claim
+from bucketq.lookout import Lookout
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation, claims_of
 from bucketq.pace import Pace
@@ -102,7 +103,9 @@ class Committer:
         self.archived: set[str] = set()
         # Batches that this writer has sealed.
         self.sealed: set[str] = set()
-        self._etag: str | None = None
+        # That of the object as it was seen, or written, last.
+        self.etag: str | None = None
+        self.lookout = Lookout(storage, clock)
         self._encoder: StateEncoder | None = None
         self._storage = storage
         self.bucket = storage if isinstance(storage, Bucket) else None
@@ -172,7 +175,8 @@ class Committer:
     async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
         patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
-        if self.state is None:
+        # A conflict would cost some milliseconds.
+        if self.state is None or (not is_current and self.lookout.has_changed(self.etag)):
             await self._look(patience)
             is_current = True
         while True:
@@ -243,7 +247,7 @@ class Committer:
         unanswered: Exception | None = None
         while True:
             try:
-                self._etag = await self._put(pieces)
+                self.etag = await self._put(pieces)
             except UnusableStorageError as error:
                 if unanswered:
                     raise _unknown(unanswered) from error
@@ -275,8 +279,8 @@ class Committer:
 
     async def _put(self, pieces: list[bytes]) -> str:
         if self.bucket is not None:
-            return await self.bucket.write(pieces, if_match=self._etag)
-        return await self._storage.write(b"".join(pieces), if_match=self._etag)
+            return await self.bucket.write(pieces, if_match=self.etag)
+        return await self._storage.write(b"".join(pieces), if_match=self.etag)
 
     def _is_in_what_was_found(self, version: int, error: Exception, patience: Patience) -> bool:
         assert self.state is not None
@@ -296,10 +300,11 @@ class Committer:
         """Bring the cache up to date; say whether the object had changed."""
         while True:
             try:
-                found = await self._fetch()
-                self._see()
-                if found is not None:
-                    self._adopt(*found)
+                with self.lookout.looking():
+                    found = await self._fetch()
+                    self._see()
+                    if found is not None:
+                        self._adopt(*found)
                 return found is not None
             except Exception as error:
                 is_passing = isinstance(error, StorageError | OSError)
@@ -316,18 +321,18 @@ class Committer:
         if self.state is None:
             return await self._storage.read()
         if self.bucket is not None:
-            return await self.bucket.read_if_changed(self._etag)
+            return await self.bucket.read_if_changed(self.etag)
         content, etag = await self._storage.read()
-        return None if etag == self._etag else (content, etag)
+        return None if etag == self.etag else (content, etag)
 
     def _adopt(self, content: bytes, etag: str | None) -> None:
-        if etag is None and self._etag is not None:
+        if etag is None and self.etag is not None:
             log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
         self.state.settings, self.state.shelf = self._settings, self.shelf
         self.state.archives = self._settings.archive and self.bucket is not None
         self.shelf.keep_only(self.state.backlog, self.state.ledger.parts())
-        self._etag = etag
+        self.etag = etag
         self._encoder = StateEncoder(self.state)
         self._watch.observe_all(self.state, self._clock.monotonic_s())
 

@@ -110,7 +110,8 @@ class DirectQueue(EmbeddedQueue):
         return writer
 
     async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
-        await asyncio.sleep(min(timeout_s, self.settings.poll_interval_s))
+        committer = self._writer().committer
+        await committer.lookout.wait(committer.etag, min(timeout_s, self.settings.poll_interval_s))
 
 
 class _Writer:

@@ -29,6 +29,7 @@ from bucketq.wanted import Wanted
 from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
+_OWN_WRITE_S = 0.01
 
 
 class GroupCommit:
@@ -189,6 +190,7 @@ class GroupCommit:
             self._closing = True
             self._ticker.close()
             self._upkeep.abandon()
+            self._committer.lookout.close()
             for fetch in self._fetches:
                 fetch.cancel()
             refuse([*self._gathered, *self._beside], None)
@@ -243,8 +245,14 @@ class GroupCommit:
 
     async def _poll(self) -> None:
         # One look for all who wait: another process may have enqueued, a worker died, a job's time come.
+        committer = self._committer
         while True:
-            await asyncio.sleep(self._until_next_look_s())
+            etag = committer.etag
+            has_changed = await committer.lookout.wait(etag, self._until_next_look_s())
+            if has_changed and (committer.is_busy or committer.etag != etag):
+                # It is we who write. Those who wait are told when it has landed.
+                await asyncio.sleep(_OWN_WRITE_S)
+                continue
             with suppress(Exception):
                 await self.submit(Refresh())
 

@@ -25,7 +25,8 @@ class Settings:
     # three to five missed beats of the default heartbeat interval (60 s).
     stale_after_s: float = 300.0
 
-    # How often a waiting dequeue looks for jobs that other processes enqueued.
+    # How often a waiting dequeue looks for jobs that other processes enqueued, and for workers
+    # that fell silent. A local file tells of what is enqueued by itself.
     poll_interval_s: float = 1.0
 
     # How long conflicts and outages are ridden out before the callers hear of them:

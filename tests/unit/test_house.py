@@ -47,6 +47,7 @@ FLOORS = [
     {"timeouts"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
+    {"lookout"},
     {"commit", "side_objects"},
     {"collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep", "dead_letters"},
     {"upkeep", "bulk", "verify", "ticker", "watch"},

@@ -3,7 +3,7 @@
 from bucketq.storage.cloud import AzureStorage, GCSStorage, S3Storage
 from bucketq.storage.file import LocalFileSystemStorage
 from bucketq.storage.memory import InMemoryStorage
-from bucketq.storage.port import Bucket, ObjectInfo, Objects, ObjectStoragePort, side_prefix
+from bucketq.storage.port import Bucket, ObjectInfo, Objects, ObjectStoragePort, Watch, Watchable, side_prefix
 from bucketq.storage.url import open_storage
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "ObjectStoragePort",
     "Objects",
     "S3Storage",
+    "Watch",
+    "Watchable",
     "open_storage",
     "side_prefix",
 ]

@@ -1,7 +1,9 @@
 """InMemoryStorage: a queue in a variable, for tests and for trying things out."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
@@ -23,6 +25,7 @@ class InMemoryStorage:
         self._content: bytes | Sequence[bytes] = bytes(initial_content)
         self._generation = 1 if initial_content else 0
         self._lock = threading.Lock()
+        self._waiting: set[asyncio.Future[None]] = set()
         self.objects = InMemoryObjects()
 
     async def read(self) -> tuple[bytes, str | None]:
@@ -41,10 +44,48 @@ class InMemoryStorage:
             # Copied, since a caller may go on using its own list.
             self._content = content if isinstance(content, bytes) else tuple(content)
             self._generation += 1
-            return str(self._generation)
+            waiting, self._waiting = self._waiting, set()
+            etag = str(self._generation)
+        for waiter in waiting:
+            # The loop of another thread may be closed by now.
+            with suppress(RuntimeError):
+                waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+        return etag
+
+    def watch(self) -> "MemoryWatch":
+        return MemoryWatch(self)
 
     def _etag(self) -> str | None:
         return str(self._generation) if self._generation else None
+
+
+class MemoryWatch:
+    """Tells of writes to an in-memory object."""
+
+    def __init__(self, storage: InMemoryStorage) -> None:
+        self._storage = storage
+
+    def has_changed(self, etag: str | None) -> bool:
+        return etag != self._storage._etag()
+
+    async def changed(self, etag: str | None) -> None:
+        while (waiter := self._waiter(etag)) is not None:
+            try:
+                await waiter
+            finally:
+                self._storage._waiting.discard(waiter)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _waiter(self, etag: str | None) -> "asyncio.Future[None] | None":
+        """What brings the next write, unless there was one already."""
+        with self._storage._lock:
+            if self.has_changed(etag):
+                return None
+            waiter = asyncio.get_running_loop().create_future()
+            self._storage._waiting.add(waiter)
+            return waiter
 
 
 class InMemoryObjects:
@@ -73,3 +114,8 @@ class InMemoryObjects:
     async def delete(self, name: str) -> None:
         check_object_name(name)
         self._objects.pop(name, None)
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -2,7 +2,8 @@
 
 `ObjectStoragePort` is all a queue needs: two methods over one object. The adapters
 that ship with bucketq are a `Bucket`: they can also take the content in pieces, tell
-"unchanged" without sending it again, and reach other objects beside the queue's own.
+"unchanged" without sending it again, and reach other objects beside the queue's own. Those
+on this machine are `Watchable` too: they tell when somebody has written.
 
     jobs.json          the queue: read, write (compare-and-set)
     jobs/…             its other objects: read, create, list, delete
@@ -83,6 +84,31 @@ class Bucket(ObjectStoragePort, Protocol):
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         """Return None if the object still has this etag, else what `read` returns."""
+        ...
+
+
+class Watch(Protocol):
+    """Tells of changes of one object, until it is closed."""
+
+    def has_changed(self, etag: str | None) -> bool:
+        """Whether the object has another etag than this one, at next to no cost."""
+        ...
+
+    async def changed(self, etag: str | None) -> None:
+        """Return once the object has another etag than this one."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever it tells by."""
+        ...
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A storage that tells of changes, so that nobody has to look again and again."""
+
+    def watch(self) -> Watch:
+        """Begin to watch the object."""
         ...
 
 
