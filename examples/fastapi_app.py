@@ -3,7 +3,7 @@
     cd examples
     fastapi run fastapi_app.py                       # or any other ASGI server
     bucketq work fastapi_app:jobs
-    curl -X POST localhost:8000/signups -H 'content-type: application/json' -d '{"email": "alice@example.com"}'
+    curl localhost:8000/signups -H 'content-type: application/json' -d '{"email": "alice@example.com"}'
 
 It needs FastAPI, and for `fastapi run` all of `fastapi[standard]`.
 """

@@ -96,10 +96,15 @@ def exponential(
     return decide
 
 
-def decide(policy: RetryPolicy, failure: Failure) -> Decision:
-    """What a policy says. Raises ConfigurationError if that is no decision."""
+def check_policy(policy: RetryPolicy) -> None:
+    """Raise ConfigurationError for what can decide nothing."""
     if not callable(policy):
         raise ConfigurationError(f"a retry policy is a function, such as exponential(), not {policy!r}")
+
+
+def decide(policy: RetryPolicy, failure: Failure) -> Decision:
+    """What a policy says. Raises ConfigurationError if that is no decision."""
+    check_policy(policy)
     decision = policy(failure)
     if not isinstance(decision, Retry | GiveUp):
         raise ConfigurationError(f"a retry policy returns Retry(seconds) or GiveUp(), not {decision!r}")

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from bucketq.errors import ConfigurationError
 
 # Each of them costs a little for every job.
-WANTED_MAX = 100
+WANTED_MAX = 1000
 
 # Several are sorted, so that two who want the same say the same.
 Wanted = str | tuple[str, ...] | None

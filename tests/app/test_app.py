@@ -374,7 +374,14 @@ def test_where_a_handler_may_run(app: App) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_attempts": 0}, {"timeout": -1}, {"no_such_option": 1}, {"cron": "every day"}, {"tenant": ""}],
+    [
+        {"max_attempts": 0},
+        {"timeout": -1},
+        {"no_such_option": 1},
+        {"cron": "every day"},
+        {"tenant": ""},
+        {"retry": 3},
+    ],
 )
 def test_options_that_make_no_sense_are_refused_where_they_are_written(
     app: App, options: dict[str, Any]
@@ -404,7 +411,7 @@ def test_an_app_without_a_name_cannot_be_pickled(app: App) -> None:
         ("no_such_module:app", "no module no_such_module"),
         ("json.no_such_module:app", "no module json.no_such_module"),
         ("json:app", "json:app is not there"),
-        ("json:dumps", "json:dumps is no App but <function dumps"),
+        ("json:dumps", "json:dumps is no App but a function"),
     ],
 )
 def test_an_app_that_cannot_be_loaded(path: str, reason: str) -> None:

@@ -70,7 +70,7 @@ async def test_logs_tell_of_jobs_in_fields_and_options_come_from_the_environment
             assert (done["job"], done["entrypoint"], done["attempt"]) == (job.id, "patient", 1)
             assert 0 <= done["seconds"] < 10
             await queue.enqueue("patient", {"nam": "go"}, max_attempts=1)
-            [dead] = worker.wait_for("is given up")
+            [dead] = worker.wait_for("is dead")
             assert dead["level"] == "warning"
             assert "do not fit" in dead["message"]
 

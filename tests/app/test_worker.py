@@ -23,7 +23,7 @@ from bucketq import (
 )
 from bucketq.app import current
 from bucketq.app.worker import Worker
-from bucketq.retry import GiveUp, fixed
+from bucketq.retry import GiveUp, Retry, fixed
 
 SOON_S = 10
 
@@ -309,6 +309,32 @@ async def test_timeouts_end_async_handlers_and_let_threads_linger(app):
         await quick.result(job, timeout=SOON_S)
 
 
+async def test_what_timed_out_is_tried_again_as_its_policy_says(app):
+    @app.job(timeout=0.5, retry=lambda failure: Retry(3600))
+    async def slow():
+        await asyncio.Event().wait()
+
+    @app.job(timeout=0.5, retry=lambda failure: GiveUp())
+    async def hopeless():
+        await asyncio.Event().wait()
+
+    async with working(app) as worker:
+        queue = await app.opened()
+        later, dead = await slow.enqueue(), await hopeless.enqueue()
+        assert "timed out" in await reason(hopeless, dead)
+        await until(lambda: worker.counts == (0, 0, 2))
+    found = (await queue.read_state()).find(later.id)
+    assert (found.status, found.attempts) == ("scheduled", 1)
+
+
+async def test_a_handler_that_runs_by_the_clock_needs_no_arguments(app):
+    @app.job(cron="0 3 * * *")
+    async def nightly(day: int): ...
+
+    with pytest.raises(ConfigurationError, match="nightly runs by the clock, so all of its parameters"):
+        await Worker(app).run()
+
+
 async def test_stop_lets_handlers_finish_and_gives_back_the_rest_for_free(app):
     go = asyncio.Event()
 
@@ -560,11 +586,11 @@ async def test_a_worker_whose_options_make_no_sense_says_so(app):
         Worker(app, grace_s=-1)
     with pytest.raises(ConfigurationError, match="no handler for mail; it has work"):
         Worker(app, entrypoints=["mail"])
-    with pytest.raises(ConfigurationError, match="1 to 100 entrypoints, not of 0"):
+    with pytest.raises(ConfigurationError, match="1 to 1000 entrypoints, not of 0"):
         Worker(app, entrypoints=[])
-    for number in range(100):
+    for number in range(1000):
         app.job(name=f"work {number}")(work.function)
-    with pytest.raises(ConfigurationError, match="1 to 100 entrypoints, not of 101"):
+    with pytest.raises(ConfigurationError, match="1 to 1000 entrypoints, not of 1001"):
         Worker(app)
 
 

@@ -217,7 +217,7 @@ def test_what_no_client_sends_is_refused():
     with pytest.raises(ConfigurationError, match="token"):
         operation_of(pb.Operation(dequeue=pb.DequeueRequest()), NOW)
     with pytest.raises(ConfigurationError, match="from 1 to 100"):
-        many = pb.DequeueRequest(token="t", entrypoints=map(str, range(101)))
+        many = pb.DequeueRequest(token="t", entrypoints=map(str, range(1001)))
         operation_of(pb.Operation(dequeue=many), NOW)
     with pytest.raises(ConfigurationError, match="if_exists"):
         operation_of(pb.Operation(enqueue=pb.EnqueueRequest(if_exists="never")), NOW)

@@ -24,7 +24,7 @@ from bucketq.job import Job
 from bucketq.loop_thread import LoopThread
 from bucketq.new_job import JobOptions, new_job
 from bucketq.remote.queue import RemoteQueue
-from bucketq.retry import RetryPolicy, exponential
+from bucketq.retry import RetryPolicy, check_policy, exponential
 from bucketq.schedule import new_schedule
 from bucketq.settings import Settings
 from bucketq.transaction import Transaction
@@ -341,7 +341,8 @@ def load_app(path: str, url: str | None = None) -> App:
         ) from error
     found = getattr(module, name, None)
     if not isinstance(found, App):
-        raise ConfigurationError(f"{path} is {'not there' if found is None else f'no App but {found!r}'}")
+        what = "not there" if found is None else f"no App but a {type(found).__name__}"
+        raise ConfigurationError(f"{path} is {what}")
     if url is not None:
         found.url = url
     return found
@@ -359,6 +360,7 @@ def _check(handler: Handler[..., Any]) -> None:
     """Raise ConfigurationError for options that no job could have."""
     name, options = handler.entrypoint, handler.options
     job = new_job(name, name, b"", handler.priority, datetime.now(UTC), options)
+    check_policy(handler.retry)
     if ticks := handler.ticks:
         new_schedule(name, job, options, **ticks._asdict())
 

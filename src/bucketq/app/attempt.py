@@ -32,6 +32,9 @@ from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
 
 log = logging.getLogger("bucketq")
 
+_AHEAD_S_MAX = 0.5
+_AHEAD_SHARE = 0.1
+
 
 class ProcessPool(Protocol):
     """Where handlers run that want a process of their own."""
@@ -97,7 +100,7 @@ class Attempts:
                 return Rejected(error_text(error) or "")
             try:
                 if job.timeout_s:
-                    async with asyncio.timeout(job.timeout_s) as limit:
+                    async with asyncio.timeout(_limit_s(job)) as limit:
                         result = await run()
                 else:
                     result = await run()
@@ -180,3 +183,9 @@ def _call(run: Callable[[], Any]) -> Any:
     except StopIteration as error:
         # As in a coroutine. No future can hold a StopIteration: whoever awaits it would wait for ever.
         raise RuntimeError("function raised StopIteration") from error
+
+
+def _limit_s(job: Job) -> float:
+    # A little less than the job allows: when its time is over, the queue itself ends the attempt, and
+    # knows nothing of the handler's retry policy.
+    return job.timeout_s - min(_AHEAD_S_MAX, _AHEAD_SHARE * job.timeout_s)

@@ -9,7 +9,7 @@ from bucketq.app.arguments import Arguments, result_decoder
 from bucketq.app.call import Call
 from bucketq.app.running import Running
 from bucketq.duration import Duration
-from bucketq.errors import ConfigurationError
+from bucketq.errors import ConfigurationError, PayloadError
 from bucketq.job import Job
 from bucketq.new_job import JobOptions
 from bucketq.retry import RetryPolicy
@@ -129,9 +129,18 @@ class Handler(Generic[P, R]):
         )
 
     async def make_schedule(self) -> None:
-        """Make sure of the schedule that its `cron` or `every` asks for, if any; each worker does."""
-        if self.ticks is not None:
+        """Make sure of the schedule that its `cron` or `every` asks for, if any; each worker does.
+
+        Raises ConfigurationError if the function cannot be called without arguments.
+        """
+        if self.ticks is None:
+            return
+        try:
             await self.schedule(**self.ticks._asdict())
+        except PayloadError as error:
+            raise ConfigurationError(
+                f"{self.entrypoint} runs by the clock, so all of its parameters need defaults: {error}"
+            ) from error
 
     async def result(self, job: Job | str, timeout: Duration | None = None) -> R:
         """Wait until a job is finished, and return what it returned. Raises what `Queue.result` raises."""

@@ -39,6 +39,7 @@ class Slots:
     ) -> None:
         self.done = 0
         self.failed = 0
+        self.given_back = 0
         self.size = size
         self._attempts = attempts
         self._threads = threads
@@ -141,9 +142,10 @@ class Slots:
                     log.debug("job %s (%s) is done", work.job.id, work.job.entrypoint, extra=_fields(work))
             case Failed(error) | Rejected(error):
                 self.failed += 1
-                what = "failed" if isinstance(outcome, Failed) else "is given up"
-                about = work.job.id, work.job.entrypoint, what, error
-                log.warning("job %s (%s) %s: %s", *about, extra=_fields(work))
+                about = work.job.id, work.job.entrypoint, _prospect(work.job, outcome), error
+                log.warning("job %s (%s) failed, %s: %s%s", *about, _where(outcome), extra=_fields(work))
+            case Interrupted():
+                self.given_back += 1
 
     def _free(self, work: "_Work") -> None:
         if self._works.get(work.job.id) is work:
@@ -166,6 +168,18 @@ class _Work:
 
     def report(self, progress: float | None, note: str | None) -> None:
         self.said = self.said[0] if progress is None else progress, self.said[1] if note is None else note
+
+
+def _prospect(job: Job, outcome: Failed | Rejected) -> str:
+    """What a failure means for the job, in a few words."""
+    if isinstance(outcome, Rejected) or job.failures >= job.max_attempts:
+        return f"attempt {job.failures}, and is dead"
+    return f"attempt {job.failures} of {job.max_attempts}, again in {outcome.retry_in_s:.3g} s"
+
+
+def _where(outcome: Failed | Rejected) -> str:
+    """The last place of a trace."""
+    return f" ({outcome.trace.splitlines()[-1]})" if outcome.trace else ""
 
 
 def _fields(work: _Work) -> dict[str, object]:

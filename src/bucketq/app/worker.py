@@ -39,7 +39,7 @@ class Worker:
         async with app:
             await Worker(app, concurrency=50, entrypoints=["send_email"]).run()
 
-    `entrypoints` are those it takes, up to 100; all of the app's by default. Raises ConfigurationError.
+    `entrypoints` are those it takes, up to 1,000; all of the app's by default. Raises ConfigurationError.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Worker:
         concurrency: int = 20,
         entrypoints: Iterable[str] | None = None,
         grace_s: float = 30.0,
+        is_supervised: bool = False,
     ) -> None:
         if concurrency < 1:
             raise ConfigurationError(f"a worker's concurrency is at least 1, not {concurrency}")
@@ -63,6 +64,7 @@ class Worker:
                 " those that it is to take, and start other workers for the others"
             )
         self._grace_s = grace_s
+        self._is_supervised = is_supervised
         self._told = asyncio.Event()
         self._freed = asyncio.Event()
         self._processes: ProcessPool | None = None
@@ -82,14 +84,14 @@ class Worker:
             return "starting"
         return "stopping" if self._told.is_set() else self._claiming.trouble
 
-    async def serve(self, *, is_supervised: bool = False) -> None:
+    async def serve(self) -> None:
         """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once.
 
         Not if it is supervised: systemd signals a supervisor and its workers, and then the supervisor signals
         them too. It kills those that are to end at once.
         """
         async with self.app:
-            with told_by_signals(self.stop, None if is_supervised else self._kill_processes):
+            with told_by_signals(self.stop, None if self._is_supervised else self._kill_processes):
                 await self.run()
 
     async def run(self) -> None:
@@ -160,7 +162,8 @@ class Worker:
                     await self._freed.wait()
         except TimeoutError:
             log.error("%d finished jobs could not be settled, and will be run again", len(settling))
-        log.info("stopped")
+        told = slots.done, slots.failed, slots.given_back
+        log.info("stopped: %d jobs done, %d failed, %d given back", *told)
 
     def _kill_processes(self) -> None:
         if self._processes is not None:

@@ -89,7 +89,7 @@ async def _work_here(options: argparse.Namespace) -> int:
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
             watching = partial(_end_with_supervisor, stop, options.grace)
             threading.Thread(target=watching, daemon=True).start()
-        await worker.serve(is_supervised=options.supervised)
+        await worker.serve()
     leaving = threading.Timer(_LINGER_S, os._exit, [0])
     leaving.daemon = True
     leaving.start()
@@ -99,7 +99,13 @@ async def _work_here(options: argparse.Namespace) -> int:
 def _worker_of(options: argparse.Namespace, app: App, entrypoints: list[str] | None) -> Worker | Fleet:
     if options.on == "spark":
         return fleet_of(options, app, entrypoints)
-    return Worker(app, concurrency=options.concurrency, entrypoints=entrypoints, grace_s=options.grace)
+    return Worker(
+        app,
+        concurrency=options.concurrency,
+        entrypoints=entrypoints,
+        grace_s=options.grace,
+        is_supervised=options.supervised,
+    )
 
 
 async def _show_live_line(worker: Worker | Fleet, stack: AsyncExitStack) -> None:

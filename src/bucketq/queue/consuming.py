@@ -46,7 +46,7 @@ class Consuming(Channel):
         worker: str | None = None,
         at_hand: bool = False,
     ) -> list[Job]:
-        """Claim up to `batch_size` jobs, of one entrypoint, of up to 100 in a list, or of any.
+        """Claim up to `batch_size` jobs, of one entrypoint, of up to 1,000 in a list, or of any.
 
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
         empty list if there is nothing to do. `worker` is what the archive calls whoever

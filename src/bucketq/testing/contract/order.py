@@ -44,8 +44,8 @@ class Order(QueueSuite):
     async def test_a_list_of_entrypoints_has_from_one_to_a_hundred(self) -> None:
         async with self.open() as q:
             await q.enqueue("e7")
-            assert len(await q.dequeue([f"e{number}" for number in range(100)])) == 1
-            wrong: list[Any] = [[], [f"e{number}" for number in range(101)], ["mail", None], b"mail", 7]
+            assert len(await q.dequeue([f"e{number}" for number in range(1000)])) == 1
+            wrong: list[Any] = [[], [f"e{number}" for number in range(1001)], ["mail", None], b"mail", 7]
             for entrypoints in wrong:
                 with raises(ConfigurationError):
                     await q.dequeue(entrypoints)
