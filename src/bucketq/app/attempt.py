@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 
 from bucketq.app.app import App
 from bucketq.app.arguments import UnfitResultError, encode_result
+from bucketq.app.events import is_being_cancelled
 from bucketq.app.handler import Handler
 from bucketq.app.middleware import wrap_run
 from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
@@ -108,11 +109,14 @@ class Attempts:
                     return self._failed(handler, job, error, timed_out(job))
                 return self._failed(handler, job, error)
             except asyncio.CancelledError as error:
-                if _is_being_cancelled():
+                if is_being_cancelled():
                     raise
                 # The handler cancelled itself, or awaited something that was.
                 return self._failed(handler, job, error)
-            except (Exception, SystemExit) as error:
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
+                # SystemExit too, and what extensions raise that panic: a job that fails has to end.
                 return self._failed(handler, job, error)
 
     async def _open_for(self, handler: Handler[..., Any]) -> None:
@@ -137,7 +141,7 @@ class Attempts:
 
     async def _in_thread(self, run: Callable[[], Any]) -> Any:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, copy_context().run, run)
+        return await loop.run_in_executor(self._threads, copy_context().run, _call, run)
 
     def _failed(
         self, handler: Handler[..., Any], job: Job, error: BaseException, text: str | None = None
@@ -170,6 +174,9 @@ def handlers_of(app: App, entrypoints: Iterable[str] | None) -> dict[str, Handle
     return {name: app.handlers[name] for name in wanted}
 
 
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _call(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except StopIteration as error:
+        # As in a coroutine. No future can hold a StopIteration: whoever awaits it would wait for ever.
+        raise RuntimeError("function raised StopIteration") from error

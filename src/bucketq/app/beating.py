@@ -20,11 +20,11 @@ async def beat(queue: Queue, slots: Slots, settling: Settling) -> None:
     interval_s = min(queue.settings.stale_after_s / 3, _INTERVAL_S_MAX)
     while True:
         await asyncio.sleep(interval_s)
-        jobs = [*slots.jobs(), *settling.jobs()]
-        if jobs:
+        held = {job.id: job for job in (*settling.jobs(), *slots.jobs())}
+        if held:
             try:
-                for lost in await queue.heartbeat_many(jobs, slots.progress()):
-                    slots.lose(lost)
+                for lost in await queue.heartbeat_many(held.values(), slots.progress()):
+                    slots.lose(held[lost.job_id], lost)
             except Exception as error:
                 # Whatever it was: a heart that stops without a word costs the jobs.
                 log.warning("a heartbeat did not get through, the next one may: %s", error)

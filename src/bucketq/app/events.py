@@ -1,5 +1,6 @@
 """Events: what a worker tells an app's callbacks."""
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -50,5 +51,13 @@ class Callbacks:
                 answer = callback(event)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                    raise
                 log.exception("a callback for %s of job %s failed", event.name, event.job.id)
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody cancels this task; or else a CancelledError comes from what it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

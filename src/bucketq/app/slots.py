@@ -59,8 +59,10 @@ class Slots:
         """Run a claimed job."""
         before = self._works.get(job.id)
         if before is not None:
-            # Its claim was lost, and this worker itself was given the job again.
-            self._cancel(before)
+            # This worker itself was given the job again: its claim was lost, or it has failed before
+            # and callbacks still hear of that.
+            if not before.is_settled:
+                self._cancel(before)
             self._free(before)
         work = self._works[job.id] = _Work(job)
         work.task = asyncio.create_task(self._run(work))
@@ -73,10 +75,10 @@ class Slots:
         """What their handlers have said of them, by id."""
         return {work.job.id: work.said for work in self._works.values() if work.said != _NOTHING}
 
-    def lose(self, lost: JobNotFoundError) -> None:
-        """Stop the job that a heartbeat was refused for."""
-        work = self._works.get(lost.job_id)
-        if work is not None and not work.is_settled and not work.is_stopping:
+    def lose(self, job: Job, lost: JobNotFoundError) -> None:
+        """Stop a job that a heartbeat was refused for, unless this worker has it by a new claim."""
+        work = self._works.get(job.id)
+        if work is not None and work.job is job and not work.is_settled and not work.is_stopping:
             log.warning("%s; its handler is stopped", lost, extra=_fields(work))
             self._cancel(work)
 
@@ -107,6 +109,8 @@ class Slots:
         except Exception as error:
             log.exception("job %s could not be tried", job.id, extra=_fields(work))
             outcome = Failed(error_text(error) or "")
+        if work.is_stopping and not isinstance(outcome, Completed):
+            return  # what it raises when it is stopped is no fault of the job
         self._end(work, outcome)
         name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
         if name in self._callbacks:
@@ -118,10 +122,10 @@ class Slots:
         # Once: what it does then to clean up is not disturbed again.
         if not work.is_stopping and work.task.cancel():
             work.is_stopping = True
-            # A task that is cancelled before its first step never takes it.
-            work.task.add_done_callback(partial(self._cancelled, work))
+            # Not in the task itself: one that is cancelled before its first step never takes it.
+            work.task.add_done_callback(partial(self._stopped, work))
 
-    def _cancelled(self, work: "_Work", task: "asyncio.Task[None]") -> None:
+    def _stopped(self, work: "_Work", task: "asyncio.Task[None]") -> None:
         self._end(work, Interrupted())
         self._free(work)
 
