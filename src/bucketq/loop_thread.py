@@ -19,6 +19,11 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="bucketq", daemon=True)
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs in this process: a fork copies no threads."""
+        return self._thread.is_alive()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have a coroutine run there, and wait for what it returns or raises."""
         if self._loop.is_closed() or threading.current_thread() is self._thread:

@@ -153,6 +153,26 @@ def test_a_program_that_enqueues_without_async_ends_by_itself(tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "send\n", "")
 
 
+def test_a_forked_process_enqueues_without_async_too_and_ends(tmp_path: Path) -> None:
+    # As servers do that load the program once and fork their workers: threads stay behind.
+    code = (
+        "import os, signal, sys\n"
+        "from bucketq import App\n"
+        f"app = App('file://{tmp_path}/queue.json')\n"
+        "send = app.job(name='send')(lambda: None)\n"
+        "send.enqueue_sync()\n"
+        "if child := os.fork():\n"
+        "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "signal.alarm(20)\n"
+        "if 'enqueue' in sys.argv:\n"
+        "    print(send.enqueue_sync().entrypoint)\n"
+    )
+    for argument, told in (("enqueue", "send\n"), ("nothing", "")):
+        command = [sys.executable, "-c", code, argument]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stdout) == (0, told)
+
+
 async def test_an_app_is_opened_in_each_event_loop_that_needs_it(app: App) -> None:
     @app.job
     async def send() -> None: ...

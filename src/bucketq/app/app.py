@@ -308,7 +308,7 @@ class App:
 
     def _in_background(self) -> LoopThread:
         with self._lock:
-            if self._background is None:
+            if self._background is None or not self._background.is_alive:
                 self._background = LoopThread()
                 # Once, however many there are in turn: a test has one of its own.
                 atexit.unregister(self._stop_background)
@@ -318,7 +318,7 @@ class App:
     def _stop_background(self) -> None:
         with self._lock:
             background, self._background = self._background, None
-        if background is not None:
+        if background is not None and background.is_alive:
             background.run(self.close())
             background.stop()
 
