@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from bucketq.cli.supervisor import Supervisor
 from tests.app.working import HERE, Place, Worked, children_of, is_gone, until, wait_gone
 
 RELOADED = """
@@ -108,6 +109,7 @@ def test_a_live_line_in_a_terminal(place):
         (["jobs:nothing"], "jobs:nothing is not there"),
         (["jobs:app", "--entrypoint", "patient,mail"], "no handler for mail"),
         (["jobs:app", "--processes", "0"], "at least 1"),
+        (["jobs:app", "--health-port", "70000"], "the health port 127.0.0.1:70000 cannot be opened"),
         (["nowhere:app", "--processes", "2"], "no module nowhere"),
     ],
 )
@@ -171,10 +173,43 @@ async def test_a_second_signal_to_a_supervisor_ends_all(place):
             wait_gone(pids)
 
 
+async def test_workers_that_are_signalled_with_their_supervisor_still_have_their_grace(place):
+    async with place.queue() as queue:
+        with place.worker("--processes", "2", "--concurrency", "1") as supervisor:
+            jobs = [await queue.enqueue("patient", {"name": "go"}) for _ in range(2)]
+            pids = [line["pid"] for line in await place.begun(2)]
+            # As systemd does with all processes of a service.
+            supervisor.signal(signal.SIGTERM)
+            supervisor.wait_for("may go on", times=2)
+            for pid in pids:
+                os.kill(pid, signal.SIGTERM)
+            place.allow("go")
+            assert supervisor.wait() == 0
+        for job in jobs:
+            assert await queue.result(job, timeout=5)
+
+
+async def test_workers_that_all_end_at_once_are_no_surprise(tmp_path):
+    go = tmp_path / "go"
+    waiting = f"while [ ! -e {go} ]; do sleep 0.01; done; exit 2"
+    supervisor = Supervisor(lambda number: ["sh", "-c", waiting], 8, os.environ)
+    running = asyncio.create_task(supervisor.run())
+    pids = await until(lambda: len(found := children_of(os.getpid())) >= 8 and found)
+    go.touch()
+    # The supervisor hears of none before all have ended.
+    wait_gone(pids)
+    async with asyncio.timeout(20):
+        assert await running == 2
+
+
 async def test_changed_code_is_loaded(place):
-    program = place.folder / "changing.py"
+    # Not a hidden folder, whatever its name begins with.
+    (place.folder / "_private").mkdir()
+    program = place.folder / "_private" / "changing.py"
     program.write_text(RELOADED.format(url=place.url, version=1))
-    worked = Worked(place.folder, "-m", "bucketq", "work", "changing:app", "--reload", cwd=place.folder)
+    worked = Worked(
+        place.folder, "-m", "bucketq", "work", "_private.changing:app", "--reload", cwd=place.folder
+    )
     try:
         async with place.queue() as queue:
             assert await queue.result(await queue.enqueue("version"), timeout=20) == 1

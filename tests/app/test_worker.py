@@ -560,6 +560,12 @@ async def test_a_worker_whose_options_make_no_sense_says_so(app):
         Worker(app, grace_s=-1)
     with pytest.raises(ConfigurationError, match="no handler for mail; it has work"):
         Worker(app, entrypoints=["mail"])
+    with pytest.raises(ConfigurationError, match="1 to 100 entrypoints, not of 0"):
+        Worker(app, entrypoints=[])
+    for number in range(100):
+        app.job(name=f"work {number}")(work.function)
+    with pytest.raises(ConfigurationError, match="1 to 100 entrypoints, not of 101"):
+        Worker(app)
 
 
 async def test_cancelling_run_gives_its_jobs_back(app):

@@ -35,7 +35,7 @@ async def told_health(host: str, port: int, trouble: Callable[[], str | None]) -
 
     try:
         server = await asyncio.start_server(answer, host, port)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise ConfigurationError(f"the health port {host}:{port} cannot be opened: {error}") from error
     async with server:
         yield server.sockets[0].getsockname()[1]

@@ -12,10 +12,11 @@ _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def told_by_signals(stop: Callable[[], None], abort: Callable[[], None]) -> Iterator[None]:
+def told_by_signals(stop: Callable[[], None], abort: Callable[[], None] | None) -> Iterator[None]:
     """Call `stop`, in the event loop, at the first signal; at the second one `abort`, and exit.
 
-    The exit code is then 128 and the signal's number. Outside of the main thread nothing is done.
+    The exit code is then 128 and the signal's number. Without `abort`, later signals say nothing new. Outside
+    of the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -27,6 +28,8 @@ def told_by_signals(stop: Callable[[], None], abort: Callable[[], None]) -> Iter
     def tell(number: int, frame: FrameType | None) -> None:
         nonlocal is_told
         if is_told:
+            if abort is None:
+                return
             abort()
             os._exit(128 + number)
         is_told = True

@@ -25,6 +25,7 @@ from bucketq.app.signals import told_by_signals
 from bucketq.app.slots import Slots
 from bucketq.app.threads import Threads
 from bucketq.errors import ConfigurationError
+from bucketq.wanted import WANTED_MAX
 
 log = logging.getLogger("bucketq")
 
@@ -38,7 +39,7 @@ class Worker:
         async with app:
             await Worker(app, concurrency=50, entrypoints=["send_email"]).run()
 
-    `entrypoints` are those it takes; all of the app's by default. Raises ConfigurationError.
+    `entrypoints` are those it takes, up to 100; all of the app's by default. Raises ConfigurationError.
     """
 
     def __init__(
@@ -56,6 +57,11 @@ class Worker:
         self.app = app
         self._concurrency = concurrency
         self._handlers = handlers_of(app, entrypoints)
+        if not 1 <= len(self._handlers) <= WANTED_MAX:
+            raise ConfigurationError(
+                f"a worker takes jobs of 1 to {WANTED_MAX} entrypoints, not of {len(self._handlers)}: name"
+                " those that it is to take, and start other workers for the others"
+            )
         self._grace_s = grace_s
         self._told = asyncio.Event()
         self._freed = asyncio.Event()
@@ -76,10 +82,14 @@ class Worker:
             return "starting"
         return "stopping" if self._told.is_set() else self._claiming.trouble
 
-    async def serve(self) -> None:
-        """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once."""
+    async def serve(self, *, is_supervised: bool = False) -> None:
+        """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once.
+
+        Not if it is supervised: systemd signals a supervisor and its workers, and then the supervisor signals
+        them too. It kills those that are to end at once.
+        """
         async with self.app:
-            with told_by_signals(self.stop, self._kill_processes):
+            with told_by_signals(self.stop, None if is_supervised else self._kill_processes):
                 await self.run()
 
     async def run(self) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -114,14 +115,17 @@ class Supervisor:
         self._end_all()
 
     def _kill(self) -> None:
-        for process in self._processes.values():
-            process.kill()
+        self._signal_all(signal.SIGKILL)
 
     def _end_all(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
+        self._signal_all(signal.SIGTERM)
         self._news.set()
         self._news = asyncio.Event()
+
+    def _signal_all(self, number: int) -> None:
+        for process in self._processes.values():
+            with suppress(ProcessLookupError):  # it has just ended, and the others have not
+                process.send_signal(number)
 
     async def _watch(self, folder: Path) -> None:
         seen = await asyncio.to_thread(_stamps, folder)
@@ -139,7 +143,7 @@ def _stamps(folder: Path) -> dict[str, int]:
     stamps = {}
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        folders[:] = [name for name in folders if name[0] not in "._" and not _is_environment(here / name)]
+        folders[:] = [name for name in folders if name[0] != "." and not _is_environment(here / name)]
         for path in (here / name for name in names if name.endswith(".py")):
             with suppress(OSError):  # it may be removed meanwhile
                 stamps[str(path.relative_to(folder))] = path.stat().st_mtime_ns

@@ -86,7 +86,7 @@ async def _work_here(options: argparse.Namespace) -> int:
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
             watching = partial(_end_with_supervisor, stop, options.grace)
             threading.Thread(target=watching, daemon=True).start()
-        await worker.serve()
+        await worker.serve(is_supervised=options.supervised)
     return 0
 
 
