@@ -309,7 +309,12 @@ async def test_jobs_that_never_end_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     async def again(running: Running = provided()) -> None:
         running.enqueue(again.call())
 
+    @app.job
+    async def once() -> None: ...
+
     async with testing(app) as jobs:
+        await once.enqueue_many({} for _ in range(20))
+        assert len(await jobs.drain()) == 20
         await again.enqueue()
         with pytest.raises(RuntimeError, match="20 jobs have run"):
             await jobs.drain()

@@ -122,9 +122,9 @@ class Jobs:
         await self._make_schedules()
         async with Attempts(self._app, opens_early=False) as attempts:
             while claimed := await self.queue.dequeue([*self._app.handlers]):
-                ran.append(Ran(claimed[0], await self._run(attempts, claimed[0], raise_errors)))
                 if len(ran) == _JOBS_MAX:
                     raise RuntimeError(f"{_JOBS_MAX} jobs have run, and there are more: do they never end?")
+                ran.append(Ran(claimed[0], await self._run(attempts, claimed[0], raise_errors)))
         return ran
 
     async def advance(
