@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from bucketq import App, Running, Settings, provided
@@ -44,6 +45,15 @@ async def patient(name: str) -> str:
         raise
     write_down("ended", name=name)
     return current().job.token
+
+
+@app.job
+async def stubborn(minutes: int) -> None:
+    """Cannot be stopped, nor can the thread that it waits for."""
+    write_down("begun")
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.to_thread(time.sleep, 60 * minutes)
 
 
 @app.job(runs_in="process", max_attempts=1)

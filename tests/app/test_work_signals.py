@@ -55,6 +55,17 @@ async def test_after_sigterm_handlers_finish_and_the_rest_goes_back_for_free(pla
         assert len(place.journal("begun")) == 3
 
 
+async def test_a_handler_that_does_not_stop_keeps_no_worker_from_ending(place):
+    async with place.queue() as queue:
+        job = await queue.enqueue("stubborn", {"minutes": 5})
+        with place.worker("--grace", "0") as worker:
+            await place.begun(1)
+            worker.signal(signal.SIGTERM)
+            assert worker.wait() == 0
+        found = await queue.find(job)
+        assert (found.status.value, found.attempts) == ("queued", 0)
+
+
 async def test_a_second_sigterm_ends_it_at_once_with_its_children(place):
     async with place.queue() as queue:
         await queue.enqueue("elsewhere", {"name": "never"})

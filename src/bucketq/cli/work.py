@@ -38,6 +38,9 @@ _RELOAD = "--reload"
 _SUPERVISED = "--supervised"
 # For the end of a worker whose supervisor is gone, beyond its grace.
 _LEAVE_S = 15.0
+# When all is given back and closed, for what handlers have left behind that does not end: tasks, or threads
+# by `asyncio.to_thread`.
+_LINGER_S = 3.0
 
 
 def add_work(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -87,6 +90,9 @@ async def _work_here(options: argparse.Namespace) -> int:
             watching = partial(_end_with_supervisor, stop, options.grace)
             threading.Thread(target=watching, daemon=True).start()
         await worker.serve(is_supervised=options.supervised)
+    leaving = threading.Timer(_LINGER_S, os._exit, [0])
+    leaving.daemon = True
+    leaving.start()
     return 0
 
 
