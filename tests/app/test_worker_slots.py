@@ -1,6 +1,7 @@
 """What handlers and callbacks may do to a worker: a job always ends, and its slot is free again."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -129,3 +130,19 @@ async def test_a_late_answer_about_an_old_claim_does_not_stop_the_new_one(app):
             await answered.wait()
         go.set()
         assert await work.result(job, timeout=SOON_S) == 2
+
+
+async def test_a_timeout_is_a_failure_like_others_for_the_policy(app, caplog):
+    @app.job(timeout=2, retry=fixed(60))
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    async with working(app) as worker:
+        job = await slow.enqueue()
+        await until(lambda: worker.counts == (0, 0, 1))
+        queue = await app.opened()
+        while (found := await queue.find(job)).status is JobStatus.IN_PROGRESS:
+            await asyncio.sleep(0.01)
+        assert found.error == "timed out after 2 s"
+        assert (found.run_at - datetime.now(UTC)).total_seconds() > 30
+    assert "dropped" not in caplog.text

@@ -32,6 +32,11 @@ from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
 
 log = logging.getLogger("bucketq")
 
+# An attempt ends by so much of its timeout before the queue would end it: or else its outcome came too late,
+# and it would be tried again at once, whatever the policy says.
+_EARLY = 0.1
+_EARLY_S_MAX = 1.0
+
 
 class ProcessPool(Protocol):
     """Where handlers run that want a process of their own."""
@@ -97,7 +102,8 @@ class Attempts:
                 return Rejected(error_text(error) or "")
             try:
                 if job.timeout_s:
-                    async with asyncio.timeout(job.timeout_s) as limit:
+                    early_s = min(_EARLY * job.timeout_s, _EARLY_S_MAX)
+                    async with asyncio.timeout(job.timeout_s - early_s) as limit:
                         result = await run()
                 else:
                     result = await run()
