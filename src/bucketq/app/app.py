@@ -158,7 +158,10 @@ class App:
         return provider
 
     def around_enqueue(self, middleware: AroundEnqueue) -> AroundEnqueue:
-        """Put an async function `(call, enqueue)` around every enqueue; the first one is the outermost."""
+        """Put an async function `(call, enqueue)` around every enqueue; the first one is the outermost.
+
+        Not around `Running.enqueue`; see `bucketq.app.middleware`.
+        """
         self._enqueue_middleware.append(middleware)
         return middleware
 

@@ -1,4 +1,4 @@
-"""Middleware: code around every enqueue, and around every run.
+"""Middleware: code around every enqueue by an app or a handler, and around every run.
 
     @app.around_enqueue
     async def stamp(call, enqueue):
@@ -12,7 +12,8 @@
         finally:
             print(running.job.entrypoint, time.monotonic() - started)
 
-The first one that was added is the outermost.
+The first one that was added is the outermost. What `Running.enqueue` adds to a job's completion, and the
+ticks of schedules, pass no middleware: nobody waits for them who could hear what it raises.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
