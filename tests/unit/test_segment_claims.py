@@ -1,5 +1,6 @@
 """Claims on whole segments, as pure transitions: which can be claimed, and what a settlement does."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -246,6 +247,31 @@ def test_a_settlement_that_is_refused_leaves_everything_as_it_was():
     loaded.state.collected_version = 1
     with pytest.raises(StorageError, match="collected"):
         loaded.settle([[first, second, third]])
+
+
+def test_a_job_that_was_enqueued_twice_fails_no_commit_of_others():
+    loaded = Loaded()
+    first, second, third = loaded.claimed()
+    loaded.read()
+    loaded.state.enqueue(Job(id="b", entrypoint="mail", created_at=NOW))
+    with pytest.raises(ConfigurationError, match="job b was enqueued twice"):
+        loaded.settle([[first, third]], [nack(second)])
+    assert loaded.state.is_conserved()
+
+
+def test_many_failures_are_settled_by_one_look_at_their_segment():
+    state = QueueState()
+    jobs = [Job(id=f"{n:05}", entrypoint="mail", created_at=NOW, sequence=n) for n in range(1, 5001)]
+    segment, content = segment_of(jobs, "aa")
+    state.enqueue_segments([segment])
+    claim = DequeueSegment("mail", "token-1", NOW)(state)
+    state.shelf.put(segment, content)
+    failed = tuple(map(nack, claim.jobs(content)))
+    began_s = time.process_time()
+    state.apply(SettleSegment(claim.claim, (), failed, (), LATER))
+    # A look for each of them takes more than ten seconds.
+    assert time.process_time() - began_s < 2
+    assert state.stats[:2] == (5000, 0)
 
 
 def test_what_a_batch_staged_is_taken_back_if_the_batch_has_to_wait():

@@ -12,7 +12,7 @@ The jobs themselves stay where they are: only entries of the manifest change. So
 costs a commit no more than one job does.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -85,11 +85,19 @@ class WithSegmentClaims(WithDispatch):
         """
         segment, _ = self._held_segment(claim)
         self._check_settlement(segment, completed, failed, rest)
-        jobs = [self._found(segment, job_id) for job_id in failed]
-        parents = [job for job in self._parents_in(segment, rest) if job.id not in failed]
+        failed_ids = set(failed)
+        held = self._jobs_in(segment, failed_ids)
+        if strangers := failed_ids - held.keys():
+            raise ConfigurationError(f"job {min(strangers)} is not in {segment.name}. Nothing was changed.")
+        if doubles := [job_id for job_id in held if self._table.get(job_id) is not None]:
+            raise ConfigurationError(
+                f"job {doubles[0]} was enqueued twice, and is in queue.json too: release {segment.name},"
+                " and take its jobs with dequeue. Nothing was changed."
+            )
+        parents = self._parents_in(segment, failed_ids, rest)
         self._swap(segment, rest)
         self.dropped += segment.objects
-        for job in jobs:
+        for job in held.values():
             self._put(job)
             self.size += line_bytes(job)
         self.completed_total += sum(part.count for part in completed)
@@ -139,18 +147,16 @@ class WithSegmentClaims(WithDispatch):
         if len(set(names)) < len(names):
             raise ConfigurationError("an object stands for two parts of a segment. Nothing was changed.")
 
-    def _found(self, segment: Segment, job_id: str) -> Job:
-        job = self.shelf.find(segment, job_id)
-        if job is None:
-            raise ConfigurationError(f"job {job_id} is not in {segment.name}. Nothing was changed.")
-        return job
+    def _parents_in(self, segment: Segment, failed: set[str], rest: Sequence[Segment]) -> list[Job]:
+        """The completed jobs of the segment that others wait for."""
+        parents = self._jobs_in(segment, self._table.dependents.children.keys() - failed)
+        for part in rest:
+            for job_id in self._jobs_in(part, parents.keys()):
+                del parents[job_id]
+        return list(parents.values())
 
-    def _parents_in(self, segment: Segment, rest: Sequence[Segment]) -> list[Job]:
-        """The jobs of the segment that others wait for, without those that are yet to begin."""
-        parents = []
-        for job_id in list(self._table.dependents.children):
-            if segment.may_hold(job_id) and (job := self.shelf.find(segment, job_id)) is not None:
-                is_left = any(part.may_hold(job_id) and self.shelf.find(part, job_id) for part in rest)
-                if not is_left:
-                    parents.append(job)
-        return parents
+    def _jobs_in(self, segment: Segment, job_ids: Set[str]) -> dict[str, Job]:
+        """Those of some jobs that are in a segment. One look at it is enough, however many they are."""
+        if not any(map(segment.may_hold, job_ids)):
+            return {}
+        return {job.id: job for job in self.shelf.jobs(segment) if job.id in job_ids}
