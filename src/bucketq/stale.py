@@ -32,7 +32,7 @@ class StaleWatch:
         self._blind_s = 0.0
         self._due: list[tuple[float, str]] = []
         # The same of claimed segments, which are few, as of this backlog.
-        self._segments: dict[Claim, tuple[datetime, float]] = {}
+        self._segments: dict[Claim, tuple[datetime, float, float]] = {}
         self._backlog: Backlog | None = None
         self.timeouts = TimeoutWatch()
 
@@ -100,7 +100,7 @@ class StaleWatch:
             for claim, (_, hold) in state.backlog.held().items()
             if (seen := self._segments.get(claim)) is not None
             and seen[0] == hold.heartbeat_at
-            and now_s - seen[1] >= self._stale_after_s
+            and now_s - seen[1] >= self._stale_after_s + self._blind_s - seen[2]
         ]
 
     def _observe_segments(self, backlog: Backlog, now_s: float) -> None:
@@ -108,5 +108,5 @@ class StaleWatch:
         for claim, (_, hold) in backlog.held().items():
             seen = before.get(claim)
             if seen is None or seen[0] != hold.heartbeat_at:
-                seen = hold.heartbeat_at, now_s
+                seen = hold.heartbeat_at, now_s, self._blind_s
             self._segments[claim] = seen

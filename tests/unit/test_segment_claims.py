@@ -318,6 +318,18 @@ def test_a_claim_is_stale_when_its_heartbeat_stands_still():
     assert watch.stale_segments(loaded.state, 99) == []
 
 
+def test_an_outage_is_not_held_against_the_holder_of_a_segment():
+    loaded = Loaded()
+    loaded.claimed()
+    watch = StaleWatch(stale_after_s=10)
+    watch.excuse(3)
+    watch.observe_all(loaded.state, 0)
+    watch.excuse(100)
+    # Its timeout, the outage, and the time to be heard again.
+    assert watch.stale_segments(loaded.state, 119) == []
+    assert watch.stale_segments(loaded.state, 120) == [loaded.claim.claim]
+
+
 def test_a_part_of_no_hour_is_no_part():
     entry = msgspec.json.encode(staged(Loaded().claimed()))
     assert msgspec.json.decode(entry, type=StagedPart).hour == "2026-01-01T12"
