@@ -345,7 +345,8 @@ class Committer:
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
         if not isinstance(error, CASConflictError):
-            if self._blind_since_s is None:
+            # A storage that asks to slow down is there, for the workers too.
+            if self._blind_since_s is None and not isinstance(error, SlowDownError):
                 self._blind_since_s = self._clock.monotonic_s()
             # Once for a batch is enough to be seen.
             level = logging.DEBUG if patience.attempts else logging.WARNING

@@ -18,6 +18,8 @@ from bucketq.state import QueueState
 from bucketq.timeouts import TimeoutWatch
 
 _HEAP_SLACK = 64
+# Outages that are shorter than this part of the time that workers have are no excuse.
+_SHORT = 0.1
 # Looking a member up in its class is slow.
 _IN_PROGRESS = JobStatus.IN_PROGRESS
 
@@ -71,9 +73,12 @@ class StaleWatch:
     def excuse(self, blind_s: float) -> None:
         """Hold the last so many seconds against nobody: this process saw nothing.
 
-        And as many again: workers, too, need a while to be heard after an outage.
+        And as many again: workers, too, need a while to be heard after an outage. A short one
+        keeps none of them from being heard in time, and a storage that often falters must not
+        keep the jobs of the dead for ever.
         """
-        self._blind_s += blind_s + min(blind_s, self._stale_after_s)
+        if blind_s >= _SHORT * self._stale_after_s:
+            self._blind_s += blind_s + min(blind_s, self._stale_after_s)
 
     def stale(self, state: QueueState, now_s: float) -> list[Job]:
         """The jobs whose worker has been silent for too long."""

@@ -208,3 +208,21 @@ def test_after_an_outage_no_job_is_taken_from_a_worker_that_could_not_be_heard()
             assert await stolen == []
 
     run(main())
+
+
+@pytest.mark.parametrize("fault", ["lost request", "slow down"])
+def test_a_storage_that_falters_all_the_time_does_not_keep_the_jobs_of_the_dead(fault):
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage, stale_after_s=3) as queue:
+            await queue.enqueue("mail")
+            [job] = await queue.dequeue("mail")
+            # Every other write fails.
+            storage.faults.extend([fault, None] * 10_000)
+            storage.latency_s = 0.001
+            async with asyncio.timeout(10):
+                while not (found := await queue.dequeue("mail")):
+                    await queue.enqueue("other")
+            assert [one.id for one in found] == [job.id]
+
+    run(main())
