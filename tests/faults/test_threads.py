@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +18,7 @@ from bucketq import (
     QueueClosedError,
     StorageError,
 )
+from bucketq.loop_thread import LoopThread
 
 
 @pytest.fixture
@@ -63,3 +65,35 @@ def test_errors_survive_the_way_to_another_process(error):
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy)) == (type(error), str(error))
     assert copy.__dict__.keys() == error.__dict__.keys()
+
+
+def test_a_call_that_comes_while_the_loop_of_others_ends_is_refused_and_does_not_wait_for_ever():
+    loop, begun, refused = LoopThread(), threading.Event(), []
+
+    def call():
+        with pytest.raises(QueueClosedError):
+            loop.run(asyncio.sleep(60))
+        refused.append(True)
+
+    late = threading.Thread(target=call, daemon=True)
+
+    async def lingering():
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            late.start()
+            await asyncio.to_thread(late.join, 0.5)
+
+    def linger():
+        with pytest.raises(QueueClosedError):
+            loop.run(lingering())
+
+    earlier = threading.Thread(target=linger, daemon=True)
+    earlier.start()
+    begun.wait()
+    loop.stop()
+    late.join(5)
+    earlier.join(5)
+    assert refused == [True]
+    assert not earlier.is_alive()
