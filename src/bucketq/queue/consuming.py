@@ -51,13 +51,15 @@ class Consuming(Channel):
         With `wait`, an empty queue is watched for up to that many seconds. Returns an
         empty list if there is nothing to do. `worker` is what the archive calls whoever
         claims them, if not the queue's own `worker`. `at_hand` leaves jobs in segments of the
-        backlog where they are, for `dequeue_segment`.
+        backlog where they are, for `dequeue_segment`, and does not wait.
 
             for job in await q.dequeue(["resize", "rotate"], batch_size=10, wait=20):
                 ...
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
+        if at_hand and wait:
+            raise ConfigurationError("at_hand takes what is there, and does not wait: leave one of them out")
         wanted = wanted_of(entrypoint)
         until_s = self._clock.monotonic_s() + wait if wait else None
         while True:

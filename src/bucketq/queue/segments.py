@@ -56,7 +56,9 @@ class Segments(Channel):
         `completed` are staged objects with lines for the archive, `failed` outcomes of single jobs
         (with a heartbeat one stays claimed, by itself), and `rest` segments with jobs that were not
         begun: those go back to their places, at no cost. Raises ClaimLostError, and
-        ConfigurationError if these are not exactly the jobs of the claim; then nothing is changed.
+        ConfigurationError if these are not as many jobs as the claim has, or a failed one is not of
+        them; then nothing is changed. The objects are not read: that no job is in two of them,
+        and another in none, is up to whoever wrote them.
         """
         now = self._clock.now()
         operation = SettleSegment(claim.claim, tuple(completed), tuple(failed), tuple(rest), now)

@@ -84,6 +84,8 @@ class Segments(QueueSuite):
 
     async def test_jobs_at_hand_come_before_segments(self) -> None:
         async with self._loaded() as (q, ids):
+            with raises(ConfigurationError):
+                await q.dequeue("mail", at_hand=True, wait=5)
             assert await q.dequeue("mail", batch_size=5, at_hand=True) == [], "the next one is in a segment"
             [first] = await q.dequeue("mail")
             taken = await q.dequeue("mail", batch_size=len(ids), at_hand=True)
