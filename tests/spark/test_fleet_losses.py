@@ -54,10 +54,12 @@ def test_a_lost_claim_stops_its_task(spark, queue, tmp_path):
         return running.attempt
 
     enqueue((work, [{}]))
-    with at_work(Fleet(app, spark)):
+    fleet = Fleet(app, spark, grace_s=600)
+    with at_work(fleet):
         wait_until(read)
         queue.ask(lambda q: q.requeue_stale(timedelta(0)))
         wait_until(lambda: queue.ask(lambda q: q.stats()).completed_total)
+        wait_until(lambda: not fleet.tally.running)
     assert read() == [["1"], ["2"]]
     check_sound(queue)
 
