@@ -77,7 +77,7 @@ def test_the_life_of_a_job_is_measured(quick_run: Run) -> None:
 
 def test_workers_are_measured(quick_run: Run) -> None:
     printed, figures = quick_run
-    assert len(figures["work"]) == 6
+    assert len(figures["work"]) == 7
     assert all(figure["deep"] > 0 for figure in figures["work"])
     assert "dequeue+ack_many, and a worker" in printed
 

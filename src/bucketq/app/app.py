@@ -274,8 +274,10 @@ class App:
             for name, value in list(getattr(module, "__dict__", {}).items())
             if value is self
         ]
-        # A module that was started as a program has another name elsewhere.
-        places.sort(key=lambda place: place.startswith("__"))
+        # Rather the module that has the handlers than one that imports the app from there; and one that was
+        # started as a program has another name elsewhere.
+        homes = {handler.function.__module__ for handler in self.handlers.values()}
+        places.sort(key=lambda place: (place.startswith("__"), place.partition(":")[0] not in homes))
         if not places:
             raise ConfigurationError("other processes cannot find the app: give it a name in a module")
         return places[0]
