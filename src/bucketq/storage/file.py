@@ -42,6 +42,8 @@ from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _TEMPORARY_AGE_MAX_S = 24 * 3600
 _LONG_S = 5.0
+# Reading so much takes about as long as asking a thread to.
+_AT_ONCE_BYTES = 128 * 1024
 
 log = logging.getLogger("bucketq")
 
@@ -66,8 +68,12 @@ class LocalFileSystemStorage:
         return await asyncio.to_thread(self._read)
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
-        # One stat: cheaper than the hop to a thread that would keep it off the loop.
-        return None if etag == self._etag() else await self.read()
+        # One stat, and what was just written is in memory: cheaper than the hop to a thread that would
+        # keep it off the loop.
+        current = self._look()
+        if etag == (_etag_of(current) if current else None):
+            return None
+        return self._read() if current and current.st_size <= _AT_ONCE_BYTES else await self.read()
 
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         pieces = [content] if isinstance(content, bytes) else content
@@ -135,9 +141,12 @@ class LocalFileSystemStorage:
             os.close(fd)
 
     def _etag(self) -> str | None:
-        with _storage_errors(f"look at {self.path}"):
-            current = self._stat()
+        current = self._look()
         return _etag_of(current) if current else None
+
+    def _look(self) -> os.stat_result | None:
+        with _storage_errors(f"look at {self.path}"):
+            return self._stat()
 
     def _stat(self) -> os.stat_result | None:
         try:
