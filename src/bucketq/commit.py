@@ -272,6 +272,7 @@ class Committer:
 
     def _note_landing(self, version: int, dropped: list[str]) -> None:
         assert self.state is not None
+        self.lookout.wrote()
         self.dropped += dropped
         names = self.state.ledger.sealed.keys()
         self.archived &= names
