@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from bucketq import App, ConfigurationError, JobFailedError
-from bucketq.app.processes import ProcessPool
+from bucketq.app.worker.processes import ProcessPool
 from tests.app.working import HERE, Place, wait_gone
 
 

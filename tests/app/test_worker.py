@@ -527,7 +527,7 @@ async def test_claims_of_finished_jobs_are_kept_until_they_are_settled(app):
 
 
 async def test_it_is_ready_while_claims_are_answered(app, monkeypatch):
-    monkeypatch.setattr("bucketq.app.claiming._TROUBLE_AFTER_S", 0.2)
+    monkeypatch.setattr("bucketq.app.worker.claiming._TROUBLE_AFTER_S", 0.2)
 
     @app.job
     async def work() -> None: ...

@@ -14,7 +14,7 @@ from bucketq import App, ConfigurationError, Running, Settings, provided
 from bucketq.codec import decode
 from bucketq.retry import fixed
 from bucketq.spark import Fleet, run
-from bucketq.spark.pace import BEGIN_WITHIN_S
+from bucketq.spark.fleet.pace import BEGIN_WITHIN_S
 
 from .cluster import wait_until
 from .fleets import archive, at_work, check_sound, enqueue, journal

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from bucketq.app.app import App, load_app
-from bucketq.app.health import told_health
 from bucketq.app.worker import Worker
+from bucketq.app.worker.health import told_health
 from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
 from bucketq.cli.options import Option, add_flag, add_options, variable_of
 from bucketq.cli.supervisor import Supervisor

@@ -17,13 +17,13 @@ from typing import Any
 
 from bucketq.app.app import App
 from bucketq.app.attempt import Attempts, handlers_of
-from bucketq.app.beating import beat
-from bucketq.app.claiming import Claiming
-from bucketq.app.processes import ProcessPool
 from bucketq.app.settling import Settling
 from bucketq.app.signals import told_by_signals
-from bucketq.app.slots import Slots
-from bucketq.app.threads import Threads
+from bucketq.app.worker.beating import beat
+from bucketq.app.worker.claiming import Claiming
+from bucketq.app.worker.processes import ProcessPool
+from bucketq.app.worker.slots import Slots
+from bucketq.app.worker.threads import Threads
 from bucketq.errors import ConfigurationError
 from bucketq.wanted import WANTED_MAX
 

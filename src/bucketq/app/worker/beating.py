@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from bucketq.app.settling import Settling
-from bucketq.app.slots import Slots
+from bucketq.app.worker.slots import Slots
 from bucketq.queue import Queue
 
 log = logging.getLogger("bucketq")

@@ -29,7 +29,7 @@ from bucketq.app.arguments import encode_result
 from bucketq.app.call import Call
 from bucketq.app.resources import Resources
 from bucketq.app.running import Report, Running, running_as
-from bucketq.app.threads import Threads
+from bucketq.app.worker.threads import Threads
 from bucketq.errors import ProcessDiedError
 from bucketq.failure import Elsewhere, trace_text
 from bucketq.job import Job

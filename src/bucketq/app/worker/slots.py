@@ -15,7 +15,7 @@ from functools import partial
 from bucketq.app.attempt import Attempts
 from bucketq.app.events import Callbacks, Event, EventName
 from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
-from bucketq.app.threads import Threads
+from bucketq.app.worker.threads import Threads
 from bucketq.errors import JobNotFoundError
 from bucketq.failure import error_text
 from bucketq.job import Job

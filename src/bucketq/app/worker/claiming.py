@@ -9,7 +9,7 @@ from typing import Any
 
 from bucketq.app.handler import Handler
 from bucketq.app.settling import Settling
-from bucketq.app.slots import Slots
+from bucketq.app.worker.slots import Slots
 from bucketq.errors import ConfigurationError, CorruptStateError, UnusableStorageError
 from bucketq.queue import Queue
 from bucketq.retry import Backoff

@@ -18,11 +18,11 @@ from bucketq.app.settling import Settling
 from bucketq.errors import ClaimLostError
 from bucketq.job import Claim, Job
 from bucketq.queue import Queue
-from bucketq.spark.chunk import Chunk, Singles, Tally
-from bucketq.spark.held_segment import HeldSegment
-from bucketq.spark.insisting import insist
-from bucketq.spark.order import Done, Slice, SliceDone
-from bucketq.spark.pace import Pace
+from bucketq.spark.fleet.chunk import Chunk, Singles, Tally
+from bucketq.spark.fleet.held_segment import HeldSegment
+from bucketq.spark.fleet.insisting import insist
+from bucketq.spark.fleet.order import Done, Slice, SliceDone
+from bucketq.spark.fleet.pace import Pace
 
 T = TypeVar("T")
 

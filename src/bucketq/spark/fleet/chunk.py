@@ -9,7 +9,7 @@ from typing import Protocol
 from bucketq.app.outcome import Completed, Crashed, Interrupted
 from bucketq.app.settling import Settling
 from bucketq.job import Claim, Job
-from bucketq.spark.order import Done, SliceDone, Work
+from bucketq.spark.fleet.order import Done, SliceDone, Work
 
 # Of jobs that have seen an executor die, so many go to the next one together.
 _SUSPECTS_MAX = 10

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from bucketq.errors import ConfigurationError
-from bucketq.spark.order import Kit, Lost, Order, Report, Unready, Work
+from bucketq.spark.fleet.order import Kit, Lost, Order, Report, Unready, Work
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -81,7 +81,7 @@ class Tasks:
 
     def _collect(self, group: str, orders: list[Order]) -> list[Report]:
         # Here, since the package is to be imported without Spark.
-        from bucketq.spark.crew import run_orders
+        from bucketq.spark.fleet.crew import run_orders
 
         # It holds for this thread, and what it starts.
         self._context.setJobGroup(group, "jobs of bucketq", interruptOnCancel=True)

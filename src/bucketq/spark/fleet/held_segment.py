@@ -23,10 +23,10 @@ from bucketq.operation import Heartbeat
 from bucketq.queue import Queue
 from bucketq.segment import Segment
 from bucketq.segment_claim import SegmentClaim
-from bucketq.spark.chunk import Chunk, Tally
-from bucketq.spark.insisting import insist
+from bucketq.spark.fleet.chunk import Chunk, Tally
+from bucketq.spark.fleet.insisting import insist
+from bucketq.spark.fleet.order import Done, Slice, SliceDone
 from bucketq.spark.objects import objects_of
-from bucketq.spark.order import Done, Slice, SliceDone
 
 log = logging.getLogger("bucketq")
 

@@ -23,11 +23,11 @@ from bucketq.app.attempt import handlers_of
 from bucketq.app.signals import told_by_signals
 from bucketq.errors import ConfigurationError
 from bucketq.queue import Queue
-from bucketq.spark.chunk import Chunk, Tally
-from bucketq.spark.insisting import insist
-from bucketq.spark.order import Done, Kit, Lost, Report, SliceDone, Unready
-from bucketq.spark.supply import Supply
-from bucketq.spark.tasks import Tasks
+from bucketq.spark.fleet.chunk import Chunk, Tally
+from bucketq.spark.fleet.insisting import insist
+from bucketq.spark.fleet.order import Done, Kit, Lost, Report, SliceDone, Unready
+from bucketq.spark.fleet.supply import Supply
+from bucketq.spark.fleet.tasks import Tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +89,7 @@ class Fleet:
         if app.url.startswith("memory:"):
             raise ConfigurationError("Spark's processes share no memory:// queue; use file:// or a bucket")
         # Here, since the package is to be imported without Spark.
-        from bucketq.spark.shipment import pack
+        from bucketq.spark.fleet.shipment import pack
 
         self.app = app
         self._handlers = handlers_of(app, entrypoints)
