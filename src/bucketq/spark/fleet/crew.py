@@ -91,8 +91,9 @@ class Crew:
         return Done([one and one.outcome for one in tried.ended], tried.took_s)
 
     def close(self) -> None:
-        """Close the resources."""
+        """Close the resources, and the queue."""
         self._loop.run(self._attempts.__aexit__(None, None, None))
+        self._loop.run(self._app.close())
         self._loop.stop()
 
     async def _work_on_slice(self, work: Slice) -> Report:
@@ -132,7 +133,8 @@ class Crew:
                 if time.monotonic() > began_s + BEGIN_WITHIN_S:
                     return
 
-        self._attempts.in_place = len(jobs) >= _MANY and not any(job.timeout_s for job in jobs)
+        is_one_by_one = self.kit.threads == 1 and not any(job.timeout_s for job in jobs)
+        self._attempts.in_place = is_one_by_one and len(jobs) >= _MANY
         handlers = self._app.handlers
         is_async = [handlers[job.entrypoint].runs_in == "loop" for job in jobs]
         # Those who go through the same numbers share them.
