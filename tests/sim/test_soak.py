@@ -25,6 +25,6 @@ def test_processes_on_seaweedfs_under_kills(tmp_path):
 
 
 def keep_promises(record):
-    assert len(record.versions) > 50, "the crew did work"
+    assert len(record.versions) > 10, "the crew did work"
     if story := judge(record):
         pytest.fail(story, pytrace=False)
