@@ -98,8 +98,11 @@ def test_spark_is_measured(tmp_path: Path) -> None:
     need_java()
     figures = tmp_path / "figures.json"
     # Java and Spark start slowly where the machine is busy.
-    _bench("--quick", "--only", "spark", "--json", str(figures), "--folder", str(tmp_path), timeout_s=250)
-    found = {one["name"]: one for one in json.loads(figures.read_text())["spark"]}
+    parts = ["spark", "fleet"]
+    _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(tmp_path), timeout_s=250)
+    measured = json.loads(figures.read_text())
+    assert [one["deep"] > 0 for one in measured["fleet"]] == [True] * 4
+    found = {one["name"]: one for one in measured["spark"]}
     assert len(found) == 5
     # Counted, not timed.
     assert found["bytes read of a day, all of it and by one-hour options"]["is_met"]
