@@ -24,6 +24,7 @@ from story import tell
 
 from bucketq import BrokerQueue, open_storage
 from bucketq.archive import Archive
+from bucketq.codec import decode
 
 CREW = Path(__file__).with_name("crew.py")
 STALE_AFTER_S = 2.0
@@ -64,20 +65,27 @@ class Member:
             raise AssertionError(f"{self._name} ended by itself:\n{stderr}")
 
 
-def soak(folder, seconds, url, **options):
-    """Let the crew work and die for some seconds; return the record of it."""
+def soak(folder, seconds, url, commits=0, **options):
+    """Let the crew work and die for some seconds, and until there were so many commits; return the record."""
+    storage = open_storage(url, **options)
     crew = [Member(folder, f"{kind}{n}-", kind, url, options) for n, kind in enumerate(KINDS)]
     for member in crew:
         member.start()
     until_s = time.monotonic() + seconds
-    while (left_s := until_s - time.monotonic()) > 0:
-        time.sleep(min(left_s, random.uniform(0.5, 1.5)))
+    while (left_s := until_s - time.monotonic()) > 0 or asyncio.run(version_of(storage)) <= commits:
+        time.sleep(min(max(left_s, 0.5), random.uniform(0.5, 1.5)))
         member = random.choice(crew)
         member.kill()
         member.start()
     for member in crew:
         member.kill()
     return finish(folder, url, options)
+
+
+async def version_of(storage):
+    """The version of the queue, which each commit raises by one."""
+    content, etag = await storage.read()
+    return 0 if etag is None else decode(content).version
 
 
 def finish(folder, url, options):

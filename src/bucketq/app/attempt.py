@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from contextvars import copy_context
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from bucketq.app.app import App
@@ -74,18 +73,13 @@ class Attempts:
         try:
             for handler in self._handlers.values() if self._opens_early else ():
                 await self._open_for(handler)
-        except BaseException as error:
-            await self._resources.__aexit__(type(error), error, error.__traceback__)
+        except BaseException:
+            await self._resources.__aexit__()
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._resources.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *exc: object) -> None:
+        await self._resources.__aexit__(*exc)
 
     async def attempt(self, job: Job, report: Report | None = None) -> Outcome:
         """Try a claimed job once. Cancelling this stops the handler, and tells nothing of the job."""

@@ -15,7 +15,6 @@ ask for other resources by the types of its own parameters.
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from types import TracebackType
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 
 from bucketq.errors import ConfigurationError
@@ -81,12 +80,7 @@ class Resources:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         self._open.clear()
         await self._stack.aclose()
 

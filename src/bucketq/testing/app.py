@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from inspect import signature
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from bucketq.app.app import App
@@ -163,18 +162,13 @@ class Jobs:
         self._block.callback(self._app.run_middleware.remove, self._keep_error)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._block.close()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(self, *exc: Any) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         self.__exit__(*exc)
 
     async def _make_schedules(self) -> None:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
@@ -56,12 +55,7 @@ class ProcessPool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         for child in self._busy:
             child.kill()
         closing = [asyncio.wrap_future(self._threads.submit(child.close)) for child in self._idle]
