@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pydantic
@@ -388,6 +389,18 @@ def test_options_that_make_no_sense_are_refused_where_they_are_written(
 ) -> None:
     with pytest.raises(ConfigurationError):
         app.job(**options)(lambda: None)
+
+
+def test_an_app_is_found_in_the_module_of_its_handlers(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None: ...
+
+    work.__module__ = "jobs_of_a_test"
+    app.job(work)
+    for name in ("website_of_a_test", "jobs_of_a_test"):
+        module = ModuleType(name)
+        module.__dict__["app"] = app
+        monkeypatch.setitem(sys.modules, name, module)
+    assert app.path == "jobs_of_a_test:app"
 
 
 module_app = App("memory://")
