@@ -130,7 +130,19 @@ async def _both(url: str) -> AsyncIterator[tuple[Queue, Queue]]:
 @contextmanager
 def _broker(url: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A broker in a process of its own, and its address."""
-    command = [sys.executable, "-m", "bucketq", "serve", url, "--grpc-port", "0", "--log-format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "bucketq",
+        "serve",
+        url,
+        "--grpc-port",
+        "0",
+        "--http-port",
+        "0",
+        "--log-format",
+        "json",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -20,13 +20,17 @@ import msgspec
 from bucketq.job import Count, Moment
 
 
-class Leader(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads: a broker's own id for this run, where clients reach it, and its last heartbeat."""
+class Leader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who leads: a broker's own id for this run, where clients reach it, and its last heartbeat.
+
+    `address` is for gRPC, `http` for HTTP and WebSocket.
+    """
 
     epoch: Count
     broker: str
     address: str
     beat_at: Moment
+    http: str = ""
 
 
 class Election(StrEnum):

@@ -13,7 +13,10 @@
     ├── StorageError              the storage failed; `.cause` says how
     │   ├── UnusableStorageError  it cannot work like this; never retried
     │   │   └── AccessDeniedError     credentials or permissions
+    │   │       ├── UnauthenticatedError  a broker knows no such token
+    │   │       └── ForbiddenError        the token's roles do not allow it
     │   ├── SlowDownError         the storage asks for fewer requests
+    │   │   └── TooManyRequestsError  a broker does; `.retry_after_s` says for how long
     │   ├── BrokerUnavailableError  no broker could be reached
     │   ├── OutcomeUnknownError   a write may or may not have landed
     │   ├── ObjectNotFoundError   no object of that name beside the queue
@@ -24,6 +27,7 @@
     ├── NotLeaderError            this broker does not lead; `.address` says who does
     ├── SessionForgottenError     a client was away for so long that its last batch is unknown
     ├── PayloadError              the payload is not JSON, or too large
+    │   └── TooLargeError         it, or the message that it came in, is larger than a limit
     ├── ProcessDiedError          the process that a handler ran in died
     ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
@@ -135,8 +139,24 @@ class AccessDeniedError(UnusableStorageError):
     """The storage refused the credentials, or they lack a permission."""
 
 
+class UnauthenticatedError(AccessDeniedError):
+    """The broker wants a token and was given none, or one that it does not know (any more)."""
+
+
+class ForbiddenError(AccessDeniedError):
+    """The caller's token is good, but its roles do not allow what was asked."""
+
+
 class SlowDownError(StorageError):
     """The storage answered 429 or 503: it wants fewer requests."""
+
+
+class TooManyRequestsError(SlowDownError):
+    """The broker did nothing: it has enough of this client for `retry_after_s`."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class BrokerUnavailableError(StorageError):
@@ -170,12 +190,14 @@ class QueueFullError(BucketQError):
 class NotLeaderError(BucketQError):
     """The broker that was asked does not lead; `address` is the leader's, if one is known.
 
-    `may_be_done` says that its term ended while it was at work on what was asked.
+    `http` is where that one listens for HTTP. `may_be_done` says that a term ended while the
+    broker was at work on what was asked.
     """
 
-    def __init__(self, address: str = "", *, may_be_done: bool = False) -> None:
+    def __init__(self, address: str = "", *, http: str = "", may_be_done: bool = False) -> None:
         super().__init__(address)
         self.address = address
+        self.http = http
         self.may_be_done = may_be_done
 
     def __str__(self) -> str:
@@ -195,6 +217,10 @@ class SessionForgottenError(BucketQError):
 
 class PayloadError(BucketQError):
     """The payload cannot be stored: not JSON-serialisable, or too large."""
+
+
+class TooLargeError(PayloadError):
+    """A payload, or the message that it came in, is larger than a limit; the message names the limit."""
 
 
 class ProcessDiedError(BucketQError):

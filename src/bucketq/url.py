@@ -11,15 +11,19 @@ from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
 from bucketq.storage.port import Bucket
+from bucketq.tls import Tls
 
 GRPC = "grpc://"
 GRPC_PORT = 7420
+HTTP_PORT = 8420
 
 
 def connect(
     url: str,
     *,
     via: Literal["broker"] | None = None,
+    token: str | None = None,
+    tls: Tls | None = None,
     storage_options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
 ) -> BrokerQueue | RemoteQueue:
@@ -38,14 +42,18 @@ def connect(
     """
     if url.startswith(GRPC):
         addresses = [with_port(address) for address in url.removeprefix(GRPC).strip("/").split(",")]
-        return RemoteQueue(_grpc_brokers, addresses, settings=settings)
+        return RemoteQueue(lambda: _grpc_brokers(token, tls), addresses, settings=settings)
     storage = open_storage(url, **(storage_options or {}))
     if via is None:
         return BrokerQueue(storage, settings=settings)
     if via != "broker":
         raise ConfigurationError(f"via is 'broker' or None, not {via!r}")
     return RemoteQueue(
-        _grpc_brokers, (), storage=storage, discover=lambda: _leader_of(storage), settings=settings
+        lambda: _grpc_brokers(token, tls),
+        (),
+        storage=storage,
+        discover=lambda: _leader_of(storage),
+        settings=settings,
     )
 
 
@@ -64,14 +72,14 @@ def with_port(address: str) -> str:
     return f"{host}:{port}"
 
 
-def _grpc_brokers() -> Brokers:
+def _grpc_brokers(token: str | None, tls: Tls | None) -> Brokers:
     try:
         from bucketq.remote.grpc_brokers import GrpcBrokers
     except ImportError as error:
         raise ConfigurationError(
             "brokers are reached by gRPC, which is an extra: pip install 'bucketq[broker]'"
         ) from error
-    return GrpcBrokers()
+    return GrpcBrokers(token, tls)
 
 
 async def _leader_of(storage: Bucket) -> str:

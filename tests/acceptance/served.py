@@ -39,7 +39,7 @@ class Served:
 
     @property
     def address(self):
-        return self.wait_for("serving ")["message"].split()[-1]
+        return self.wait_for("serving ")["message"].split()[-4].strip(",")
 
     def signal(self, number):
         self._process.send_signal(number)
@@ -59,7 +59,7 @@ class Served:
 
 @contextmanager
 def served(url, *options, **variables):
-    broker = Served(url, "--grpc-port", "0", *options, **variables)
+    broker = Served(url, "--grpc-port", "0", "--http-port", "0", *options, **variables)
     try:
         yield broker
     finally:

@@ -153,7 +153,7 @@ async def test_a_deadline_is_honoured(url):
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
-    broker = Served(url, "--grpc-port", "0", *options)
+    broker = Served(url, "--grpc-port", "0", "--http-port", "0", *options)
     assert broker.wait() == 2
     [line] = broker.log
     assert line["message"].startswith("bucketq: ")
@@ -163,7 +163,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
 def test_a_port_that_is_taken_is_told(url):
     with served(url) as first:
         port = first.address.rpartition(":")[2]
-        second = Served(url, "--grpc-port", port)
+        second = Served(url, "--grpc-port", port, "--http-port", "0")
         assert second.wait() == 2
         assert port in second.log[-1]["message"]
 
@@ -479,7 +479,7 @@ def test_a_large_payload_is_read_apart_from_its_job(channel):
 
 def test_a_queue_that_no_waiting_will_mend_is_refused_at_the_start(url, tmp_path):
     (tmp_path / "queue.json").write_text("{}")
-    broker = Served(url, "--grpc-port", "0")
+    broker = Served(url, "--grpc-port", "0", "--http-port", "0")
     assert broker.wait() == 2
     assert "not a readable queue" in broker.log[-1]["message"]
 

@@ -71,7 +71,7 @@ class _Term:
 class Broker:
     """One of any number of brokers for a queue; `run` it until it is stopped.
 
-    `address`, where clients reach it, is to be set before.
+    `address`, where clients reach it, is to be set before, and `http`, if it listens there too.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Broker:
         mint: Mint | None = None,
     ) -> None:
         self.address = ""
+        self.http = ""
         self._storage = storage
         self.settings = settings or Settings()
         self._beats = beats or Beats()
@@ -123,8 +124,7 @@ class Broker:
         """
         term = self._term
         if term is None or self._stopping.is_set():
-            known = self._known
-            raise NotLeaderError(known.address if known and known.broker != self.id else "")
+            raise self._not_leading()
         working = asyncio.ensure_future(work(term.queue))
         try:
             await asyncio.wait((working, term.is_over), return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +132,7 @@ class Broker:
             if working.done() and not working.cancelled():
                 with suppress(QueueClosedError):
                     return working.result()
-            raise NotLeaderError(self._known.address if self._known else "", may_be_done=True)
+            raise self._not_leading(may_be_done=True)
         except asyncio.CancelledError:
             if working.done() and if_abandoned and not working.cancelled() and not working.exception():
                 if_abandoned(term.queue, working.result())
@@ -140,6 +140,12 @@ class Broker:
         finally:
             if not working.done():
                 working.cancel()
+
+    def _not_leading(self, *, may_be_done: bool = False) -> NotLeaderError:
+        known = self._known
+        if known is None or known.broker == self.id:
+            return NotLeaderError(may_be_done=may_be_done)
+        return NotLeaderError(known.address, http=known.http, may_be_done=may_be_done)
 
     async def wait_changed(self) -> None:
         """Return when the broker has begun to lead, or ended, since the last time."""
@@ -200,7 +206,7 @@ class Broker:
         await queue.__aenter__()
         elected = False
         try:
-            outcome, leader = await queue.stand(self.id, self.address, stale)
+            outcome, leader = await queue.stand(self.id, self.address, stale, self.http)
             elected = outcome in (Election.ELECTED, Election.ALREADY_LEADER)
             if not elected or leader is None:
                 self._known = leader or self._known

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
 from bucketq.ending import Ending
-from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
+from bucketq.errors import (
+    CASConflictError,
+    ClaimLostError,
+    JobNotFoundError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.operation import (
     Answers,
@@ -30,10 +36,10 @@ class ServedQueue(BrokerQueue):
 
     _leads = True
 
-    async def stand(self, broker: str, address: str, stale: Leader | None) -> Result:
+    async def stand(self, broker: str, address: str, stale: Leader | None, http: str = "") -> Result:
         """Let a broker stand for election."""
         try:
-            result: Result = await self._submit(Elect(broker, address, stale, self._clock.now()))
+            result: Result = await self._submit(Elect(broker, address, stale, self._clock.now(), http))
         except CASConflictError:
             return Result(Election.CONFLICT, None)
         return result
@@ -80,6 +86,20 @@ class ServedQueue(BrokerQueue):
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
         await self._wait_ready(wanted, timeout_s)
+
+    async def claim_of(self, job_id: str, worker: str) -> Claim:
+        """The claim that a worker of this name holds. Raises ClaimLostError and JobNotFoundError.
+
+        It has its token, so that nobody else's is settled should it be lost in the next moment.
+        """
+        found = await self.find(job_id)
+        if found is None:
+            raise JobNotFoundError(job_id)
+        if found.status is not JobStatus.IN_PROGRESS or found.token is None:
+            raise ClaimLostError(job_id, f"it is {found.status.value}, not in progress")
+        if found.worker != worker:
+            raise ClaimLostError(job_id, "another worker holds it now")
+        return Claim.of(found)
 
     def give_back(self, claimed: list[Job]) -> None:
         """Undo claims that never reached a worker."""

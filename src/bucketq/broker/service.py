@@ -3,14 +3,16 @@
 A shell (gRPC and others) turns messages into these calls, and answers and errors into messages.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.broker.access import Caller, Role
 from bucketq.broker.broker import Broker
 from bucketq.broker.listing import Page, list_jobs
+from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.duration import seconds_of
 from bucketq.election import Leader
@@ -49,6 +51,8 @@ from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
 
+T = TypeVar("T")
+
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
 BATCH_SIZE_MAX = 10_000
@@ -70,8 +74,17 @@ class Service:
         """Whether this broker leads, as far as it knows."""
         return self._broker.is_leading
 
-    async def apply(self, operation: Operation) -> Any:
+    async def lead(
+        self,
+        work: Callable[[ServedQueue], Awaitable[T]],
+        if_abandoned: Callable[[ServedQueue, T], object] | None = None,
+    ) -> T:
+        """Have something done by the queue itself."""
+        return await self._broker.lead(work, if_abandoned)
+
+    async def apply(self, operation: Operation, caller: Caller) -> Any:
         """Apply one operation by itself: new jobs, or a transaction."""
+        caller.check(operation)
         checked = _checked(operation)
         return await self._broker.lead(lambda queue: queue.apply(checked))
 
@@ -89,10 +102,6 @@ class Service:
         """A worker lives, and is so far."""
         await self._broker.lead(lambda queue: queue.heartbeat(claim, progress, note))
 
-    async def find_archived(self, job_id: str) -> Ending | None:
-        """How a job ended that is not in the queue any more; None if there never was one."""
-        return await self._broker.lead(lambda queue: queue.find_archived(job_id))
-
     async def ack(self, claim: Claim, result: bytes = b"") -> None:
         """A job is done; its result, if any, is JSON."""
         await self._broker.lead(lambda queue: queue.ack(claim, msgspec.Raw(result) if result else None))
@@ -100,6 +109,10 @@ class Service:
     async def nack(self, claim: Claim, error: str | None, retry_in_s: float) -> Job:
         """A job failed."""
         return await self._broker.lead(lambda queue: queue.nack(claim, error, retry_in=retry_in_s))
+
+    async def find_archived(self, job_id: str) -> Ending | None:
+        """How a job ended that is not in the queue any more; None if there never was one."""
+        return await self._broker.lead(lambda queue: queue.find_archived(job_id))
 
     async def cancel(self, job_id: str) -> Job:
         """A job is not wanted any more."""
@@ -117,7 +130,7 @@ class Service:
         await self._broker.lead(lambda queue: queue.discard(job_id))
 
     async def batch(
-        self, session: str, number: int, seen_version: int, operations: Sequence[Operation]
+        self, session: str, number: int, seen_version: int, operations: Sequence[Operation], caller: Caller
     ) -> Answers:
         """Apply a client's numbered batch, once, however often it is sent."""
         _check_name("a session", session)
@@ -125,10 +138,11 @@ class Service:
             raise ConfigurationError("batches are numbered from 1 on")
 
         async def perform(queue: ServedQueue) -> Answers:
-            checked = [await _checked_or_refused(queue, operation) for operation in operations]
+            checked = [await _checked_or_refused(queue, operation, caller) for operation in operations]
             return await queue.perform(session, number, seen_version, checked)
 
-        return await self._broker.lead(perform)
+        version, answers = await self._broker.lead(perform)
+        return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
 
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
@@ -139,21 +153,28 @@ class Service:
         return await self._broker.lead(lambda queue: queue.stats())
 
     async def list_jobs(
-        self, status: JobStatus | None, entrypoint: str | None, page_size: int, page_token: str
+        self,
+        status: JobStatus | None,
+        entrypoint: str | None,
+        page_size: int,
+        page_token: str,
+        caller: Caller,
     ) -> Page:
         """One page of the jobs that are in the queue."""
-        return await self._broker.lead(
+        page = await self._broker.lead(
             lambda queue: list_jobs(queue, status, entrypoint, page_size, page_token)
         )
+        return Page(list(map(caller.shown, page.jobs)), page.next_token)
 
-    async def read_object(self, name: str) -> bytes:
+    async def read_object(self, name: str, caller: Caller) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""
         try:
             check_object_name(name or "queue.json")
         except StorageError as error:
             # Not a failure of the storage, to be tried again.
             raise ConfigurationError(str(error)) from error
-        return await self._broker.lead(lambda queue: queue.read_object(name))
+        content = await self._broker.lead(lambda queue: queue.read_object(name))
+        return content if name or caller.may(Role.ADMIN) else redacted(content)
 
     @property
     def object_bytes_max(self) -> int:
@@ -176,8 +197,18 @@ def _check_name(what: str, name: str) -> None:
         raise ConfigurationError(f"{what} has from 1 to {NAME_MAX} characters, not {len(name)}")
 
 
-async def _checked_or_refused(queue: ServedQueue, operation: Operation) -> Operation:
+def _shown(operation: Operation, answer: Any, caller: Caller) -> Any:
+    """An answer as its caller may see it. Those who claim jobs get their tokens."""
+    if isinstance(answer, Job):
+        return caller.shown(answer)
+    if isinstance(operation, Enqueue) and isinstance(answer, list):
+        return [caller.shown(job) for job in answer]
+    return answer
+
+
+async def _checked_or_refused(queue: ServedQueue, operation: Operation, caller: Caller) -> Operation:
     try:
+        caller.check(operation)
         if isinstance(operation, EnqueueSegments):
             await queue.check_segments(operation.segments)
         if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):

@@ -1,12 +1,15 @@
-"""serving: a broker together with its shell, from its first to its last call."""
+"""serving: a broker together with its shells, from its first to its last call."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from bucketq.broker.broker import Beats, Broker
+from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
+from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket
@@ -20,6 +23,7 @@ async def serving(
     *,
     host: str = "localhost",
     grpc_port: int = 0,
+    http_port: int = 0,
     advertise: str | None = None,
     settings: Settings | None = None,
     beats: Beats | None = None,
@@ -29,25 +33,31 @@ async def serving(
         async with serving(open_storage("file:///var/lib/myapp/queue.json"), grpc_port=7420):
             await asyncio.Event().wait()
 
-    `advertise` is the host, or the whole address, that clients are told, if it is not `host`.
+    `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
+    address for gRPC.
     """
     broker = Broker(storage, settings, beats)
-    shell = GrpcShell(Service(broker))
-    port = await shell.start(host, grpc_port)
-    advertise = advertise or in_brackets(host)
-    has_port = re.search(r":\d+$", advertise)
-    broker.address = advertise if has_port else f"{advertise}:{port}"
-    running = asyncio.create_task(broker.run(), name="bucketq broker")
-    telling = asyncio.create_task(_tell_health(broker, shell), name="bucketq health")
-    try:
-        yield broker
-    finally:
-        broker.stop()
+    service, door = Service(broker), Door()
+    rpc = Rpc(service)
+    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door)
+    async with AsyncExitStack() as stack:
+        grpc_bound = await grpc_shell.start(host, grpc_port)
+        stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
+        http_bound = await http_shell.start(host, http_port)
+        stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
+        name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
+        broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
+        broker.http = f"{name}:{http_bound}"
+        running = asyncio.create_task(broker.run(), name="bucketq broker")
+        telling = asyncio.create_task(_tell_health(broker, grpc_shell), name="bucketq health")
         try:
-            await running
+            yield broker
         finally:
-            telling.cancel()
-            await shell.stop(_LAST_CALLS_S)
+            broker.stop()
+            try:
+                await running
+            finally:
+                telling.cancel()
 
 
 async def _tell_health(broker: Broker, shell: GrpcShell) -> None:

@@ -15,7 +15,7 @@ from bucketq.errors import ConfigurationError, StorageError, UnusableStorageErro
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
 from bucketq.storage.port import Bucket, describe
-from bucketq.url import GRPC_PORT
+from bucketq.url import GRPC_PORT, HTTP_PORT
 
 log = logging.getLogger("bucketq")
 
@@ -36,7 +36,8 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     options: list[Option] = [
         ("--host", "127.0.0.1", "where to listen"),
         ("--grpc-port", GRPC_PORT, "the port for gRPC; 0 takes a free one"),
-        ("--advertise", "", "the address that clients are told, if it is not host and port"),
+        ("--http-port", HTTP_PORT, "the port for HTTP and WebSocket; 0 takes a free one"),
+        ("--advertise", "", "the host that clients are told, if it is not --host; with a port, that of gRPC"),
         ("--heartbeat-interval", 3.0, "seconds between two heartbeats of the leader"),
         ("--heartbeat-timeout", 10.0, "seconds without one after which another broker takes over"),
         ("--commit-interval", settings.commit_interval_s, "seconds from one commit to the next, at least"),
@@ -61,8 +62,9 @@ async def serve(options: argparse.Namespace) -> int:
             f"{options.host} is not this machine alone, and there is no protection yet: everybody who"
             " reaches the port may do everything. Say --insecure if the network itself is protected."
         )
-    if not 0 <= options.grpc_port < 65536:
-        raise ConfigurationError(f"a port is from 0 to 65535, not {options.grpc_port}")
+    for port in (options.grpc_port, options.http_port):
+        if not 0 <= port < 65536:
+            raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
     settings = Settings(commit_interval_s=options.commit_interval, stale_after_s=options.stale_after)
     beats = Beats(interval_s=options.heartbeat_interval, timeout_s=options.heartbeat_timeout)
     storage = open_storage(options.url)
@@ -74,11 +76,12 @@ async def serve(options: argparse.Namespace) -> int:
         storage,
         host=options.host,
         grpc_port=options.grpc_port,
+        http_port=options.http_port,
         advertise=options.advertise or _reachable(options.host),
         settings=settings,
         beats=beats,
     ) as broker:
-        log.info("serving %s at %s", options.url, broker.address)
+        log.info("serving %s at %s, and at http://%s", options.url, broker.address, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)

@@ -15,9 +15,10 @@ class Elect(msgspec.Struct, frozen=True, gc=False):
     address: str
     stale: Leader | None
     now: datetime
+    http: str = ""
 
     def __call__(self, state: QueueState) -> Result:
-        return state.elect(self.broker, self.address, self.stale, self.now)
+        return state.elect(self.broker, self.address, self.stale, self.now, self.http)
 
 
 class Beat(msgspec.Struct, frozen=True, gc=False):

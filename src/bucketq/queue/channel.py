@@ -18,8 +18,8 @@ from bucketq.errors import (
     ConfigurationError,
     JobNotFoundError,
     ParentsUnknownError,
-    PayloadError,
     QueueClosedError,
+    TooLargeError,
 )
 from bucketq.job import Job
 from bucketq.mint import Mint
@@ -145,7 +145,7 @@ class Channel(ABC):
         if self._objects is None and limit > self.settings.queue_bytes_max // 2:
             limit, setting = self.settings.queue_bytes_max // 2, "half of queue_bytes_max"
         if len(content) > limit:
-            raise PayloadError(
+            raise TooLargeError(
                 f"the payload for {entrypoint!r} has {len(content)} bytes; the limit is {limit} ({setting})."
                 " Store it elsewhere and enqueue a reference to it."
             )

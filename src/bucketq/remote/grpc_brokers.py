@@ -15,6 +15,7 @@ from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.operation import Answers, Operation, Refresh
 from bucketq.remote.brokers import UnreachableError
 from bucketq.storage.port import ObjectInfo
+from bucketq.tls import Tls
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import Wanted, names_of
 from bucketq.wire import CHUNK_BYTES, answer_of, ending_of, error_of, info_of, operation_message
@@ -42,7 +43,9 @@ _OPTIONS = [
 class GrpcBrokers:
     """One connection to each broker that is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str | None = None, tls: Tls | None = None) -> None:
+        self._token = token
+        self._tls = tls
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def batch(

@@ -15,7 +15,7 @@ _TICK = timedelta(microseconds=1)
 class WithBrokers(Contents):
     """Elections, and the sessions of clients."""
 
-    def elect(self, broker: str, address: str, stale: Leader | None, now: datetime) -> Result:
+    def elect(self, broker: str, address: str, stale: Leader | None, now: datetime, http: str = "") -> Result:
         """Let a broker lead if nobody does, or only one whose heart stands still: `stale`."""
         leader = self.leader
         if leader is not None and leader.broker == broker:
@@ -23,7 +23,7 @@ class WithBrokers(Contents):
         if leader is not None and leader != stale:
             return Result(Election.OTHER_LEADER, leader)
         self.epoch += 1
-        self.leader = Leader(epoch=self.epoch, broker=broker, address=address, beat_at=now)
+        self.leader = Leader(epoch=self.epoch, broker=broker, address=address, beat_at=now, http=http)
         self.changes += 1
         return Result(Election.ELECTED, self.leader)
 

@@ -770,11 +770,13 @@ class LeaderRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class LeaderResponse(_message.Message):
-    __slots__ = ("address", "epoch", "is_me")
+    __slots__ = ("address", "epoch", "is_me", "http")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_ME_FIELD_NUMBER: _ClassVar[int]
+    HTTP_FIELD_NUMBER: _ClassVar[int]
     address: str
     epoch: int
     is_me: bool
-    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ...) -> None: ...
+    http: str
+    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ..., http: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,132 @@
+"""Call: one thing that may be asked of a broker in JSON.
+
+    REST        POST /v1/jobs/7/complete {"workerId": "w"}                         ┐
+                                                                                   ├▶ perform ──▶ answer
+    WebSocket   {"id": 1, "method": "completeJob", "params": {"jobId": "7", …}}    ┘
+
+What is asked is a Struct: over REST its fields come from the path, the query and the body, over
+WebSocket all of them are in `params`.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from bucketq.broker.access import Caller, Role
+from bucketq.broker.served import ServedQueue
+from bucketq.broker.service import Service
+from bucketq.errors import ConfigurationError
+from bucketq.job import Claim
+
+T = TypeVar("T")
+
+
+class Asked(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What comes with a call. What is in the path has a default, and is never empty."""
+
+
+class Told(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """What a call is answered."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One call of one caller."""
+
+    service: Service
+    caller: Caller
+
+    async def lead(
+        self,
+        work: Callable[[ServedQueue], Awaitable[T]],
+        if_abandoned: Callable[[ServedQueue, T], object] | None = None,
+    ) -> T:
+        """Have something done by the queue, if this broker leads it. Raises NotLeaderError."""
+        return await self.service.lead(work, if_abandoned)
+
+    def worker(self, worker_id: str) -> str:
+        """What the queue calls a worker. Two with different tokens are never the same."""
+        return f"{worker_id}@{self.caller.name}" if self.caller.name else worker_id
+
+    async def claim(self, job_id: str, token: str | None, worker_id: str) -> Claim:
+        """The claim that a worker holds, by its token or by its name. Raises ClaimLostError."""
+        if token is not None:
+            return Claim(job_id, token)
+        return await self.lead(lambda queue: queue.claim_of(job_id, self.worker(worker_id)))
+
+
+Perform = Callable[[Visit, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One thing that may be asked: its names, who may, and what is done."""
+
+    name: str
+    method: str
+    path: str
+    role: Role
+    perform: Perform
+
+    @cached_property
+    def asked(self) -> type[Asked]:
+        """What comes with it."""
+        asked: type[Asked] = get_type_hints(self.perform)["asked"]
+        return asked
+
+    @cached_property
+    def told(self) -> Any:
+        """The type of its answer; NoneType if there is none."""
+        return get_type_hints(self.perform)["return"]
+
+    @cached_property
+    def in_path(self) -> tuple[str, ...]:
+        """The fields that are in the path."""
+        return tuple(re.findall(r"{(\w+)", self.path))
+
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        return {field.encode_name: field.name for field in msgspec.structs.fields(self.asked)}
+
+    @cached_property
+    def _decoder(self) -> "msgspec.json.Decoder[Asked]":
+        return msgspec.json.Decoder(self.asked)
+
+    def decode(self, params: bytes) -> Asked:
+        """What is asked, all of it in JSON. Raises ConfigurationError."""
+        asked = self._decode(params)
+        for name in self.in_path:
+            if not getattr(asked, self._fields[name]):
+                raise ConfigurationError(f"{self.name} needs {name}")
+        return asked
+
+    def decode_rest(self, path: Mapping[str, str], query: Mapping[str, str], body: bytes) -> Asked:
+        """What is asked, by path, query and body. Raises ConfigurationError."""
+        if self.method in ("GET", "DELETE"):
+            try:
+                return msgspec.convert({**query, **path}, self.asked, strict=False)
+            except msgspec.MsgspecError as error:
+                raise self._misfit(error) from error
+        asked = self._decode(body)
+        for name, value in path.items():
+            setattr(asked, self._fields[name], value)
+        return asked
+
+    def _decode(self, content: bytes) -> Asked:
+        try:
+            return self._decoder.decode(content or b"{}")
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise self._misfit(error) from error
+
+    def _misfit(self, error: Exception) -> ConfigurationError:
+        return ConfigurationError(f"{self.name} ({self.method} {self.path}) does not take this: {error}")
+
+
+def call(name: str, route: str, role: Role) -> Callable[[Perform], Call]:
+    """Make a function a call, with a name for WebSocket and a route for REST."""
+    method, path = route.split(" ")
+    return lambda perform: Call(name, method, path, role, perform)

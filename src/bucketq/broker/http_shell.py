@@ -1,0 +1,197 @@
+"""The HTTP shell of a broker: REST for everybody, and the messages of gRPC for clients in Python.
+
+/v1/jobs …            JSON: the calls of `bucketq.broker.calls`
+/v1/rpc/{method}      protobuf: the methods of proto/bucketq/v1/queue.proto, by POST
+/v1/objects/{name}    the objects beside the queue, as they are
+/healthz, /readyz     is the process well; does it lead
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+from bucketq.broker.access import Caller, Role
+from bucketq.broker.calls import CALLS, Call, Visit
+from bucketq.broker.door import Door
+from bucketq.broker.problem import Problem, status_of
+from bucketq.broker.rpc import Rpc
+from bucketq.broker.service import Service
+from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, TooLargeError
+from bucketq.wire import refusal_message
+
+log = logging.getLogger("bucketq")
+
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+BYTES = "application/octet-stream"
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class HttpShell:
+    """An HTTP server for a service."""
+
+    def __init__(self, service: Service, rpc: Rpc, door: Door) -> None:
+        self._service = service
+        self._rpc = rpc
+        self._door = door
+        self.app = self._new_app()
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
+        listening = _listen(host, port)
+        config = uvicorn.Config(
+            self.app,
+            http="httptools",
+            ws="websockets-sansio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+        )
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
+        await self._server.is_listening.wait()
+        bound: int = listening.getsockname()[1]
+        return bound
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls, and give those under way some time."""
+        if self._server is not None and self._serving is not None:
+            self._server.config.timeout_graceful_shutdown = int(grace_s)
+            self._server.should_exit = True
+            await self._serving
+
+    def _new_app(self) -> FastAPI:
+        app = FastAPI(title="bucketq", docs_url=None, redoc_url=None)
+        for call in CALLS.values():
+            app.add_api_route(call.path, self._endpoint(call), methods=[call.method], name=call.name)
+        app.add_api_route("/v1/rpc/{method}", self._call_rpc, methods=["POST"])
+        app.add_api_route("/v1/objects/{name:path}", self._read_object, methods=["GET"])
+        app.add_api_route("/v1/objects/{name:path}", self._create_object, methods=["PUT"])
+        app.add_api_route("/healthz", self._health, methods=["GET"])
+        app.add_api_route("/readyz", self._ready, methods=["GET"])
+        return app
+
+    def _endpoint(self, call: Call) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            try:
+                caller = self._admit(request, call.role)
+                body = await _body(request, MESSAGE_BYTES_MAX)
+                asked = call.decode_rest(request.path_params, request.query_params, body)
+                told = await call.perform(Visit(self._service, caller), asked)
+            except BucketQError as error:
+                return _refusal(error)
+            if told is None:
+                return Response(status_code=204)
+            return Response(msgspec.json.encode(told), media_type=JSON)
+
+        return endpoint
+
+    async def _call_rpc(self, request: Request) -> Response:
+        try:
+            caller = self._admit(request, Role.VIEWER)
+            content = await _body(request, MESSAGE_BYTES_MAX)
+            answer = await self._rpc.call(request.path_params["method"], content, caller)
+        except BucketQError as error:
+            return _rpc_refusal(error)
+        return Response(answer, media_type=PROTOBUF)
+
+    async def _read_object(self, request: Request) -> Response:
+        try:
+            caller = self._admit(request, Role.VIEWER)
+            content = await self._service.read_object(request.path_params["name"], caller)
+        except BucketQError as error:
+            return _rpc_refusal(error)
+        return Response(content, media_type=BYTES)
+
+    async def _create_object(self, request: Request) -> Response:
+        try:
+            # Workers stage what they have done, producers what is to be done.
+            caller = self._admit(request, Role.VIEWER)
+            if not caller.may(Role.WORKER):
+                caller.need(Role.PRODUCER)
+            content = await _body(request, self._service.object_bytes_max)
+            await self._service.create_object(request.path_params["name"], content)
+        except BucketQError as error:
+            return _rpc_refusal(error)
+        return Response(status_code=204)
+
+    async def _health(self, request: Request) -> Response:
+        return Response(b'{"status":"ok"}', media_type=JSON)
+
+    async def _ready(self, request: Request) -> Response:
+        if self._service.is_leading:
+            return Response(b'{"status":"leading"}', media_type=JSON)
+        return Response(b'{"status":"waiting"}', status_code=503, media_type=JSON)
+
+    def _admit(self, request: Request, role: Role) -> Caller:
+        peer = request.client.host if request.client else ""
+        caller = self._door.admit(request.headers.get("authorization"), peer)
+        caller.need(role)
+        return caller
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to whoever runs the broker, and tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, proto)
+        # A broker that is started again need not wait for the last one's connections to be forgotten.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}; is another program there? {error}"
+        ) from error
+    listening.setblocking(False)
+    return listening
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit:
+            raise TooLargeError(f"a message has {limit} bytes at most")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _refusal(error: BucketQError) -> Response:
+    headers = {"Retry-After": "1"} if isinstance(error, NotLeaderError) else None
+    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), headers, JSON)
+
+
+def _rpc_refusal(error: BucketQError) -> Response:
+    message = refusal_message(error)
+    if isinstance(error, NotLeaderError):
+        message.leader = error.http
+    return Response(message.SerializeToString(), status_of(error), media_type=PROTOBUF)

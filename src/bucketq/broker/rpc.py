@@ -1,0 +1,172 @@
+"""Rpc: the methods of proto/bucketq/v1/queue.proto, whatever carries their messages.
+
+gRPC does, and so do HTTP and WebSocket for clients in Python. Each method says which role it needs.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+from msgspec.structs import replace
+
+from bucketq.broker.access import Caller, Role
+from bucketq.broker.service import Service
+from bucketq.errors import ConfigurationError
+from bucketq.job import Claim
+from bucketq.mint import Mint
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wanted import wanted_of
+from bucketq.wire import (
+    STATUS_OF,
+    answer_message,
+    claim_of,
+    ending_message,
+    info_message,
+    job_message,
+    operation_of,
+    stats_message,
+)
+
+
+class Method(NamedTuple):
+    """One method: who may call it, what it takes, and what it does."""
+
+    role: Role
+    request: type[Message]
+    perform: Callable[[Any, Caller], Awaitable[Message]]
+
+
+class Rpc:
+    """The methods that take one message and give one."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._mint = Mint()
+        self.methods = {
+            "Enqueue": Method(Role.PRODUCER, pb.EnqueueRequest, self._enqueue),
+            "Dequeue": Method(Role.WORKER, pb.DequeueRequest, self._dequeue),
+            "Heartbeat": Method(Role.WORKER, pb.HeartbeatRequest, self._heartbeat),
+            "Ack": Method(Role.WORKER, pb.AckRequest, self._ack),
+            "Nack": Method(Role.WORKER, pb.NackRequest, self._nack),
+            # Of these two the operations inside are looked at one by one.
+            "Transaction": Method(Role.VIEWER, pb.TransactionRequest, self._transaction),
+            "Batch": Method(Role.VIEWER, pb.BatchRequest, self._batch),
+            "Cancel": Method(Role.PRODUCER, pb.CancelRequest, self._cancel),
+            "Redrive": Method(Role.ADMIN, pb.RedriveRequest, self._redrive),
+            "Discard": Method(Role.ADMIN, pb.DiscardRequest, self._discard),
+            "Stats": Method(Role.VIEWER, pb.StatsRequest, self._stats),
+            "ListJobs": Method(Role.VIEWER, pb.ListJobsRequest, self._list_jobs),
+            "FindArchived": Method(Role.VIEWER, pb.FindArchivedRequest, self._find_archived),
+            "WaitReady": Method(Role.VIEWER, pb.WaitReadyRequest, self._wait_ready),
+            "CollectGarbage": Method(Role.ADMIN, pb.CollectGarbageRequest, self._collect_garbage),
+            "Leader": Method(Role.VIEWER, pb.LeaderRequest, self._leader),
+        }
+
+    async def call(self, name: str, content: bytes, caller: Caller) -> bytes:
+        """Call a method with an encoded message; return the encoded answer. Raises BucketQError."""
+        method = self.methods.get(name)
+        if method is None:
+            raise ConfigurationError(f"there is no method {name!r}; there are {', '.join(self.methods)}")
+        caller.need(method.role)
+        message = method.request()
+        try:
+            message.ParseFromString(content)
+        except DecodeError as error:
+            raise ConfigurationError(f"this is no {method.request.DESCRIPTOR.name}: {error}") from error
+        answer: bytes = (await method.perform(message, caller)).SerializeToString()
+        return answer
+
+    async def _enqueue(self, request: pb.EnqueueRequest, caller: Caller) -> pb.Jobs:
+        added = await self._apply(pb.Operation(enqueue=request), caller)
+        # Whoever sent the payloads has them.
+        return pb.Jobs(jobs=[job_message(replace(caller.shown(job), payload=b"")) for job in added])
+
+    async def _dequeue(self, request: pb.DequeueRequest, caller: Caller) -> pb.Jobs:
+        wanted = wanted_of(tuple(request.entrypoints) or None)
+        jobs = await self._service.dequeue(
+            wanted, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
+        )
+        jobs = [job if job.payload_object is None else replace(job, payload=b"") for job in jobs]
+        return pb.Jobs(jobs=map(job_message, jobs))
+
+    async def _heartbeat(self, request: pb.HeartbeatRequest, caller: Caller) -> pb.Done:
+        progress = request.progress if request.HasField("progress") else None
+        note = request.note if request.HasField("note") else None
+        await self._service.heartbeat(_claim(request, caller), progress, note)
+        return pb.Done()
+
+    async def _find_archived(
+        self, request: pb.FindArchivedRequest, caller: Caller
+    ) -> pb.FindArchivedResponse:
+        ending = await self._service.find_archived(request.job_id)
+        return pb.FindArchivedResponse(ending=ending_message(ending) if ending is not None else None)
+
+    async def _ack(self, request: pb.AckRequest, caller: Caller) -> pb.Done:
+        await self._service.ack(_claim(request, caller), request.result)
+        return pb.Done()
+
+    async def _nack(self, request: pb.NackRequest, caller: Caller) -> pb.Job:
+        error = request.error if request.HasField("error") else None
+        return job_message(await self._service.nack(_claim(request, caller), error, request.retry_in_s))
+
+    async def _transaction(self, request: pb.TransactionRequest, caller: Caller) -> pb.Done:
+        await self._apply(pb.Operation(transaction=request), caller)
+        return pb.Done()
+
+    async def _cancel(self, request: pb.CancelRequest, caller: Caller) -> pb.Job:
+        return job_message(caller.shown(await self._service.cancel(request.job_id)))
+
+    async def _redrive(self, request: pb.RedriveRequest, caller: Caller) -> pb.Job:
+        return job_message(await self._service.redrive(request.job_id))
+
+    async def _discard(self, request: pb.DiscardRequest, caller: Caller) -> pb.Done:
+        await self._service.discard(request.job_id)
+        return pb.Done()
+
+    async def _apply(self, message: pb.Operation, caller: Caller) -> Any:
+        return await self._service.apply(operation_of(message, datetime.now(UTC), self._mint), caller)
+
+    async def _stats(self, request: pb.StatsRequest, caller: Caller) -> pb.StatsResponse:
+        return stats_message(await self._service.stats())
+
+    async def _list_jobs(self, request: pb.ListJobsRequest, caller: Caller) -> pb.ListJobsResponse:
+        status = STATUS_OF.get(request.status) if request.HasField("status") else None
+        entrypoint = request.entrypoint if request.HasField("entrypoint") else None
+        page = await self._service.list_jobs(
+            status, entrypoint, request.page_size, request.page_token, caller
+        )
+        return pb.ListJobsResponse(jobs=map(job_message, page.jobs), next_page_token=page.next_token)
+
+    async def _batch(self, request: pb.BatchRequest, caller: Caller) -> pb.BatchResponse:
+        now = datetime.now(UTC)
+        operations = [operation_of(message, now) for message in request.operations]
+        version, answers = await self._service.batch(
+            request.session, request.number, request.seen_version, operations, caller
+        )
+        return pb.BatchResponse(version=version, answers=map(answer_message, operations, answers))
+
+    async def _wait_ready(self, request: pb.WaitReadyRequest, caller: Caller) -> pb.Done:
+        wanted = wanted_of(tuple(request.entrypoints) or None)
+        await self._service.wait_ready(wanted, request.timeout_us / 1e6)
+        return pb.Done()
+
+    async def _collect_garbage(
+        self, request: pb.CollectGarbageRequest, caller: Caller
+    ) -> pb.CollectGarbageResponse:
+        removed = await self._service.collect_garbage(dry_run=request.dry_run)
+        return pb.CollectGarbageResponse(removed=map(info_message, removed))
+
+    async def _leader(self, request: pb.LeaderRequest, caller: Caller) -> pb.LeaderResponse:
+        leader = self._service.leader
+        if leader is None:
+            return pb.LeaderResponse()
+        return pb.LeaderResponse(
+            address=leader.address, epoch=leader.epoch, is_me=self._service.is_leading, http=leader.http
+        )
+
+
+def _claim(request: pb.HeartbeatRequest | pb.AckRequest | pb.NackRequest, caller: Caller) -> Claim:
+    claim = claim_of(request.claim)
+    caller.check_claim(claim)
+    return claim
