@@ -61,6 +61,7 @@ from bucketq.storage import (
     S3Storage,
     open_storage,
 )
+from bucketq.tls import Tls
 from bucketq.transaction import Transaction
 from bucketq.url import connect
 
@@ -119,6 +120,7 @@ __all__ = [
     "Stats",
     "StorageError",
     "Then",
+    "Tls",
     "TooLargeError",
     "TooManyRequestsError",
     "Transaction",

@@ -44,6 +44,7 @@ from bucketq.schedule import Schedule
 from bucketq.settings import Settings
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import ObjectInfo
+from bucketq.tls import Tls
 from bucketq.transaction import Transaction
 from bucketq.url import connect as connect_async
 
@@ -54,11 +55,17 @@ def connect(
     url: str,
     *,
     via: Literal["broker"] | None = None,
+    token: str | None = None,
+    tls: Tls | None = None,
     storage_options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
 ) -> "Queue":
     """Open the queue at a URL, as `bucketq.connect` does; use the result with `with`."""
-    return Queue(lambda: connect_async(url, via=via, storage_options=storage_options, settings=settings))
+    return Queue(
+        lambda: connect_async(
+            url, via=via, token=token, tls=tls, storage_options=storage_options, settings=settings
+        )
+    )
 
 
 class Queue:

@@ -27,6 +27,7 @@ from bucketq.remote.queue import RemoteQueue
 from bucketq.retry import RetryPolicy, check_policy, exponential
 from bucketq.schedule import new_schedule
 from bucketq.settings import Settings
+from bucketq.tls import Tls
 from bucketq.transaction import Transaction
 from bucketq.url import connect
 
@@ -68,6 +69,8 @@ class App:
         url: str,
         *,
         via: Literal["broker"] | None = None,
+        token: str | None = None,
+        tls: Tls | None = None,
         storage_options: Mapping[str, Any] | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -78,7 +81,7 @@ class App:
         self.run_middleware: list[AroundRun] = []
         self._enqueue_middleware: list[AroundEnqueue] = []
         self._connect: OpenQueue = lambda: connect(
-            self.url, via=via, storage_options=storage_options, settings=settings
+            self.url, via=via, token=token, tls=tls, storage_options=storage_options, settings=settings
         )
         self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[AppQueue]] = {}
         self._background: LoopThread | None = None

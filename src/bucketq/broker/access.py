@@ -45,6 +45,7 @@ from bucketq.operation import (
 from bucketq.operation.limits import ReadLimits
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel
+from bucketq.segment import Segment
 
 
 class Role(StrEnum):
@@ -77,6 +78,11 @@ class Caller:
             has = ", ".join(sorted(self.roles))
             raise ForbiddenError(f"this needs the role {role.value}; the token {self.name!r} has: {has}")
 
+    def need_to_create(self) -> None:
+        """Raise ForbiddenError unless they may create objects: workers and producers do."""
+        if not self.may(Role.WORKER):
+            self.need(Role.PRODUCER)
+
     def check(self, operation: Operation) -> None:
         """Raise ForbiddenError if they may not have this applied."""
         if isinstance(operation, Transact):
@@ -96,7 +102,15 @@ class Caller:
         """A job as they may see it: whoever has a claim's token can settle it."""
         return job if job.token is None or self.may(Role.ADMIN) else replace(job, token=None)
 
+    def shown_segment(self, segment: Segment) -> Segment:
+        """A segment as they may see it."""
+        if segment.hold is None or self.may(Role.ADMIN):
+            return segment
+        return replace(segment, hold=replace(segment.hold, token=HIDDEN))
 
+
+# Stands where something must, and the truth is not told.
+HIDDEN = "hidden"
 # Where there are no tokens everybody may do everything.
 ANYBODY = Caller("", frozenset({Role.ADMIN}))
 

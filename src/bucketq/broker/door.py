@@ -1,11 +1,90 @@
-"""Door: whoever asks something of a broker, by whatever way, comes in here."""
+"""Door: whoever asks something of a broker, by whatever way, comes in here.
 
-from bucketq.broker.access import ANYBODY, Caller
+Who is inside stays no longer than their token is good: a worker that waits for jobs gets none that come
+after its token was revoked.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from bucketq.broker.access import ANYBODY, Caller, Role
+from bucketq.broker.token_file import LOOK_EVERY_S, TokenFile
+from bucketq.broker.tokens import Tokens
+from bucketq.errors import ConfigurationError, UnauthenticatedError
+
+log = logging.getLogger("bucketq")
 
 
 class Door:
-    """Lets callers in."""
+    """Lets callers in. Where there are no tokens everybody may do everything."""
+
+    def __init__(self, tokens: Tokens | None = None) -> None:
+        self._tokens = tokens
+        self._inside: dict[asyncio.Timeout, tuple[str | None, Caller]] = {}
 
     def admit(self, authorization: str | None, peer: str) -> Caller:
         """Whoever shows this header, from that address. Raises UnauthenticatedError."""
-        return ANYBODY
+        return self._caller_of(authorization)
+
+    @asynccontextmanager
+    async def visit(self, authorization: str | None, peer: str, role: Role) -> AsyncIterator[Caller]:
+        """Admit somebody who has a role for as long as the block takes; it ends early if their token does.
+
+        Raises ForbiddenError, and UnauthenticatedError, also when the token is revoked or expires meanwhile.
+        """
+        caller = self.admit(authorization, peer)
+        caller.need(role)
+        if self._tokens is None:
+            yield caller
+            return
+        stay = asyncio.timeout(None)
+        try:
+            async with stay:
+                self._inside[stay] = authorization, caller
+                try:
+                    yield caller
+                finally:
+                    self._inside.pop(stay, None)
+        except TimeoutError:
+            if stay.expired():
+                raise UnauthenticatedError("this token was revoked, or has expired, meanwhile") from None
+            raise
+
+    async def keep(self, file: TokenFile | None) -> None:
+        """Follow the file of the tokens as it changes, and let nobody overstay, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if file is not None:
+                self._follow(file)
+            self._expel()
+
+    def _follow(self, file: TokenFile) -> None:
+        try:
+            tokens = file.look()
+        except ConfigurationError as error:
+            log.error("%s. The tokens stay as they were.", error)
+            return
+        if tokens is not None:
+            self._tokens = tokens
+            log.info("the tokens have changed; there are %d now", len(tokens))
+
+    def _expel(self) -> None:
+        for stay, (authorization, caller) in list(self._inside.items()):
+            try:
+                is_welcome = self._caller_of(authorization) == caller
+            except UnauthenticatedError:
+                is_welcome = False
+            if not is_welcome:
+                del self._inside[stay]
+                stay.reschedule(asyncio.get_running_loop().time())
+
+    def _caller_of(self, authorization: str | None) -> Caller:
+        if self._tokens is None:
+            return ANYBODY
+        scheme, _, secret = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise UnauthenticatedError("this needs a token, in the header Authorization: Bearer …")
+        return self._tokens.caller_of(secret.strip(), datetime.now(UTC))

@@ -6,6 +6,7 @@ health (serving while this broker leads) and reflection.
 
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import grpc
@@ -40,6 +41,7 @@ from bucketq.errors import (
     TooManyRequestsError,
     UnauthenticatedError,
 )
+from bucketq.tls import Tls
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import CHUNK_BYTES, refusal_message
 
@@ -92,7 +94,7 @@ class GrpcShell:
         self._server = grpc.aio.server(options=_OPTIONS)
         self._health = health.aio.HealthServicer()
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, self._handlers()),)
@@ -101,7 +103,7 @@ class GrpcShell:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         try:
-            bound = self._server.add_insecure_port(f"{in_brackets(host)}:{port}")
+            bound = self._add_port(f"{in_brackets(host)}:{port}", tls)
         except RuntimeError as error:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port}; is another program there? {error}"
@@ -109,6 +111,16 @@ class GrpcShell:
         await self._server.start()
         await self.tell_health()
         return bound
+
+    def _add_port(self, address: str, tls: Tls | None) -> int:
+        if tls is None:
+            return self._server.add_insecure_port(address)
+        # gRPC itself does not tell what is wrong with a certificate.
+        tls.server_context()
+        pem = tls.read()
+        pair = pem.key or b"", pem.cert or b""
+        credentials = grpc.ssl_server_credentials([pair], pem.ca, require_client_auth=pem.ca is not None)
+        return self._server.add_secure_port(address, credentials)
 
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
@@ -127,8 +139,8 @@ class GrpcShell:
         def unary(method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
             async def handle(message: Any, context: Context) -> Any:
                 try:
-                    caller = self._admit(context, method.role)
-                    return await method.perform(message, caller)
+                    async with self._visit(context, method.role) as caller:
+                        return await method.perform(message, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
 
@@ -152,45 +164,43 @@ class GrpcShell:
             ),
         }
 
-    def _admit(self, context: Context, role: Role) -> Caller:
+    def _visit(self, context: Context, role: Role) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
-        caller = self._door.admit(str(authorization) if authorization else None, context.peer())
-        caller.need(role)
-        return caller
+        return self._door.visit(str(authorization) if authorization else None, context.peer(), role)
 
     async def _read_object(self, request: pb.ReadObjectRequest, context: Context) -> AsyncIterator[pb.Chunk]:
         try:
-            caller = self._admit(context, Role.VIEWER)
-            content = await self._service.read_object(request.name, caller)
+            async with self._visit(context, Role.VIEWER) as caller:
+                content = await self._service.read_object(request.name, caller)
+                for start in range(0, len(content), CHUNK_BYTES):
+                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES])
         except BucketQError as error:
             await _refuse(context, error)
-            return
-        for start in range(0, len(content), CHUNK_BYTES):
-            yield pb.Chunk(content=content[start : start + CHUNK_BYTES])
 
     async def _create_object(
         self, requests: AsyncIterator[pb.CreateObjectRequest], context: Context
     ) -> pb.Done:
-        first: pb.CreateObjectRequest | None = None
-        content = bytearray()
         try:
-            # Workers stage what they have done, producers what is to be done.
-            caller = self._admit(context, Role.VIEWER)
-            if not caller.may(Role.WORKER):
-                caller.need(Role.PRODUCER)
-            async for request in requests:
-                first = first or request
-                content += request.content
-                if len(content) > min(first.size_bytes, self._service.object_bytes_max):
-                    break
-            # A connection that broke looks like a stream that has ended.
-            if first is None or len(content) != first.size_bytes:
-                raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
-            await self._service.create_object(first.name, bytes(content))
+            async with self._visit(context, Role.VIEWER) as caller:
+                caller.need_to_create()
+                await self._receive_object(requests)
         except BucketQError as error:
             await _refuse(context, error)
         return pb.Done()
+
+    async def _receive_object(self, requests: AsyncIterator[pb.CreateObjectRequest]) -> None:
+        first: pb.CreateObjectRequest | None = None
+        content = bytearray()
+        async for request in requests:
+            first = first or request
+            content += request.content
+            if len(content) > min(first.size_bytes, self._service.object_bytes_max):
+                break
+        # A connection that broke looks like a stream that has ended.
+        if first is None or len(content) != first.size_bytes:
+            raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
+        await self._service.create_object(first.name, bytes(content))
 
 
 def in_brackets(host: str) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 import msgspec
 import uvicorn
@@ -22,7 +22,14 @@ from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem, status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
-from bucketq.errors import BucketQError, ConfigurationError, NotLeaderError, TooLargeError
+from bucketq.errors import (
+    BucketQError,
+    ConfigurationError,
+    NotLeaderError,
+    TooLargeError,
+    UnauthenticatedError,
+)
+from bucketq.tls import Tls
 from bucketq.wire import refusal_message
 
 log = logging.getLogger("bucketq")
@@ -46,7 +53,7 @@ class HttpShell:
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
         listening = _listen(host, port)
         config = uvicorn.Config(
@@ -57,6 +64,7 @@ class HttpShell:
             log_config=None,
             access_log=False,
             server_header=False,
+            ssl_context_factory=(lambda *_: tls.server_context()) if tls is not None else None,
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
@@ -85,10 +93,10 @@ class HttpShell:
     def _endpoint(self, call: Call) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
-                caller = self._admit(request, call.role)
-                body = await _body(request, MESSAGE_BYTES_MAX)
-                asked = call.decode_rest(request.path_params, request.query_params, body)
-                told = await call.perform(Visit(self._service, caller), asked)
+                async with self._visit(request, call.role) as caller:
+                    body = await _body(request, MESSAGE_BYTES_MAX)
+                    asked = call.decode_rest(request.path_params, request.query_params, body)
+                    told = await call.perform(Visit(self._service, caller), asked)
             except BucketQError as error:
                 return _refusal(error)
             if told is None:
@@ -99,29 +107,27 @@ class HttpShell:
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
-            caller = self._admit(request, Role.VIEWER)
-            content = await _body(request, MESSAGE_BYTES_MAX)
-            answer = await self._rpc.call(request.path_params["method"], content, caller)
+            async with self._visit(request, Role.VIEWER) as caller:
+                content = await _body(request, MESSAGE_BYTES_MAX)
+                answer = await self._rpc.call(request.path_params["method"], content, caller)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(answer, media_type=PROTOBUF)
 
     async def _read_object(self, request: Request) -> Response:
         try:
-            caller = self._admit(request, Role.VIEWER)
-            content = await self._service.read_object(request.path_params["name"], caller)
+            async with self._visit(request, Role.VIEWER) as caller:
+                content = await self._service.read_object(request.path_params["name"], caller)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(content, media_type=BYTES)
 
     async def _create_object(self, request: Request) -> Response:
         try:
-            # Workers stage what they have done, producers what is to be done.
-            caller = self._admit(request, Role.VIEWER)
-            if not caller.may(Role.WORKER):
-                caller.need(Role.PRODUCER)
-            content = await _body(request, self._service.object_bytes_max)
-            await self._service.create_object(request.path_params["name"], content)
+            async with self._visit(request, Role.VIEWER) as caller:
+                caller.need_to_create()
+                content = await _body(request, self._service.object_bytes_max)
+                await self._service.create_object(request.path_params["name"], content)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(status_code=204)
@@ -134,11 +140,9 @@ class HttpShell:
             return Response(b'{"status":"leading"}', media_type=JSON)
         return Response(b'{"status":"waiting"}', status_code=503, media_type=JSON)
 
-    def _admit(self, request: Request, role: Role) -> Caller:
+    def _visit(self, request: Request, role: Role) -> AbstractAsyncContextManager[Caller]:
         peer = request.client.host if request.client else ""
-        caller = self._door.admit(request.headers.get("authorization"), peer)
-        caller.need(role)
-        return caller
+        return self._door.visit(request.headers.get("authorization"), peer, role)
 
 
 class _Server(uvicorn.Server):
@@ -186,12 +190,17 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 def _refusal(error: BucketQError) -> Response:
-    headers = {"Retry-After": "1"} if isinstance(error, NotLeaderError) else None
-    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), headers, JSON)
+    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), _headers(error), JSON)
 
 
 def _rpc_refusal(error: BucketQError) -> Response:
     message = refusal_message(error)
     if isinstance(error, NotLeaderError):
         message.leader = error.http
-    return Response(message.SerializeToString(), status_of(error), media_type=PROTOBUF)
+    return Response(message.SerializeToString(), status_of(error), _headers(error), PROTOBUF)
+
+
+def _headers(error: BucketQError) -> dict[str, str]:
+    if isinstance(error, UnauthenticatedError):
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": "1"} if isinstance(error, NotLeaderError) else {}

@@ -3,7 +3,8 @@
 import msgspec
 from msgspec import Raw
 
-_HIDDEN = Raw(b'"hidden"')
+from bucketq.broker.access import HIDDEN
+
 _Fields = dict[str, Raw]
 
 
@@ -27,7 +28,7 @@ def redacted(content: bytes) -> bytes:
 def _without_hold(segment: _Fields) -> _Fields:
     if "hold" in segment:
         hold: _Fields = msgspec.json.decode(segment["hold"], type=_Fields)
-        segment["hold"] = Raw(msgspec.json.encode(hold | {"token": _HIDDEN}))
+        segment["hold"] = Raw(msgspec.json.encode({**hold, "token": HIDDEN}))
     return segment
 
 

@@ -33,6 +33,7 @@ from bucketq.operation import (
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
+    Find,
     Heartbeat,
     HeartbeatMany,
     Nack,
@@ -203,6 +204,8 @@ def _shown(operation: Operation, answer: Any, caller: Caller) -> Any:
         return caller.shown(answer)
     if isinstance(operation, Enqueue) and isinstance(answer, list):
         return [caller.shown(job) for job in answer]
+    if isinstance(operation, Find | Cancel) and isinstance(answer, list):
+        return [caller.shown_segment(segment) for segment in answer]
     return answer
 
 

@@ -11,8 +11,12 @@ from bucketq.broker.grpc_shell import GrpcShell, in_brackets
 from bucketq.broker.http_shell import HttpShell
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
+from bucketq.broker.token_file import TokenFile
+from bucketq.broker.tokens import Tokens
+from bucketq.errors import ConfigurationError
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket
+from bucketq.tls import Tls
 
 _LAST_CALLS_S = 5.0
 
@@ -27,6 +31,8 @@ async def serving(
     advertise: str | None = None,
     settings: Settings | None = None,
     beats: Beats | None = None,
+    tokens: TokenFile | Tokens | None = None,
+    tls: Tls | None = None,
 ) -> AsyncIterator[Broker]:
     """Run a broker for a queue while the block runs; at its end flush, step down and close.
 
@@ -34,22 +40,26 @@ async def serving(
             await asyncio.Event().wait()
 
     `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
-    address for gRPC.
+    address for gRPC. Without tokens everybody may do everything, without TLS everybody on the way can
+    read along. With `ca`, `tls` lets only clients in who have a certificate of that authority.
+    Raises ConfigurationError.
     """
     broker = Broker(storage, settings, beats)
-    service, door = Service(broker), Door()
+    file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
+    service, door = Service(broker), Door(_some(known))
     rpc = Rpc(service)
     grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door)
     async with AsyncExitStack() as stack:
-        grpc_bound = await grpc_shell.start(host, grpc_port)
+        grpc_bound = await grpc_shell.start(host, grpc_port, tls)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
-        http_bound = await http_shell.start(host, http_port)
+        http_bound = await http_shell.start(host, http_port, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
         broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         broker.http = f"{name}:{http_bound}"
         running = asyncio.create_task(broker.run(), name="bucketq broker")
         telling = asyncio.create_task(_tell_health(broker, grpc_shell), name="bucketq health")
+        keeping = asyncio.create_task(door.keep(file), name="bucketq door")
         try:
             yield broker
         finally:
@@ -58,9 +68,17 @@ async def serving(
                 await running
             finally:
                 telling.cancel()
+                keeping.cancel()
 
 
 async def _tell_health(broker: Broker, shell: GrpcShell) -> None:
     while True:
         await broker.wait_changed()
         await shell.tell_health()
+
+
+def _some(tokens: Tokens | None) -> Tokens | None:
+    # Later, when the last one is revoked, nobody comes in; but nobody starts a broker for nobody.
+    if tokens is not None and not len(tokens):
+        raise ConfigurationError("there is no token among those given: make one with `bucketq token new`")
+    return tokens

@@ -3,6 +3,7 @@
     bucketq verify file:///var/lib/myapp/queue.json     prove that nothing is lost or doubled
     bucketq work myapp.jobs:app                         run the jobs of an app
     bucketq serve s3://my-bucket/jobs.json              run a broker for remote clients
+    bucketq token new web --role producer               make a token, for a broker's callers
     bucketq pipeline run --url s3://… --out lake        bring what is finished into a lake, with Spark
     bucketq pipeline report --out lake                  one HTML page about it
     bucketq pipeline accept --out lake                  let known damage fail no later run
@@ -19,6 +20,7 @@ import bucketq
 from bucketq.cli.pipeline import add_pipeline
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.serve import add_serve
+from bucketq.cli.token import add_token
 from bucketq.cli.work import add_work
 from bucketq.errors import BucketQError
 from bucketq.storage import open_storage
@@ -44,6 +46,7 @@ def main() -> int:
     command.set_defaults(run=lambda given: asyncio.run(_verify(given.url)))
     add_work(commands)
     add_serve(commands)
+    add_token(commands)
     add_pipeline(commands)
     options = parser.parse_args()
     try:

@@ -2,24 +2,29 @@
 
 import argparse
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
 import socket
 
+from bucketq.broker.token_file import TokenFile
+from bucketq.broker.tokens import Tokens
 from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
 from bucketq.cli.options import Option, add_flag, add_options
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
+from bucketq.loopback import is_loopback
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
 from bucketq.storage.port import Bucket, describe
+from bucketq.tls import Tls
 from bucketq.url import GRPC_PORT, HTTP_PORT
 
 log = logging.getLogger("bucketq")
 
 _DRAIN_S = 30.0
+# Not an option: what is in it is not to be seen in --help, or among the processes.
+_TOKENS = "BUCKETQ_TOKENS"
 
 
 def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -42,6 +47,10 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         ("--heartbeat-timeout", 10.0, "seconds without one after which another broker takes over"),
         ("--commit-interval", settings.commit_interval_s, "seconds from one commit to the next, at least"),
         ("--stale-after", settings.stale_after_s, "seconds after which a silent worker's job is taken"),
+        ("--tokens-file", "", "the tokens that let callers in, one a line; see `bucketq token`"),
+        ("--tls-cert", "", "the certificate to show, with those that lead from it to its authority, in PEM"),
+        ("--tls-key", "", "its key"),
+        ("--tls-client-ca", "", "let only clients in that have a certificate of this authority"),
         *LOG_OPTIONS,
     ]
     add_options(command, options)
@@ -57,11 +66,9 @@ async def serve(options: argparse.Namespace) -> int:
         from bucketq.broker.serving import serving
     except ImportError as error:
         raise ConfigurationError("a broker needs an extra: pip install 'bucketq[broker]'") from error
-    if not options.insecure and not _is_loopback(options.host):
-        raise ConfigurationError(
-            f"{options.host} is not this machine alone, and there is no protection yet: everybody who"
-            " reaches the port may do everything. Say --insecure if the network itself is protected."
-        )
+    tokens, tls = _tokens_of(options), _tls_of(options)
+    if not is_loopback(options.host):
+        _refuse_open_door(options, tokens is not None, tls is not None)
     for port in (options.grpc_port, options.http_port):
         if not 0 <= port < 65536:
             raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
@@ -80,13 +87,46 @@ async def serve(options: argparse.Namespace) -> int:
         advertise=options.advertise or _reachable(options.host),
         settings=settings,
         beats=beats,
+        tokens=tokens,
+        tls=tls,
     ) as broker:
-        log.info("serving %s at %s, and at http://%s", options.url, broker.address, broker.http)
+        scheme = "https" if tls else "http"
+        log.info("serving %s at %s, and at %s://%s", options.url, broker.address, scheme, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
     log.info("stopped")
     return 0
+
+
+def _tokens_of(options: argparse.Namespace) -> TokenFile | Tokens | None:
+    lines = os.environ.get(_TOKENS)
+    if options.tokens_file and lines is not None:
+        raise ConfigurationError(f"tokens come from --tokens-file or from {_TOKENS}, not from both")
+    if options.tokens_file:
+        return TokenFile(options.tokens_file)
+    return Tokens.parse(lines.replace(";", "\n"), _TOKENS) if lines is not None else None
+
+
+def _tls_of(options: argparse.Namespace) -> Tls | None:
+    if not options.tls_cert and not options.tls_key:
+        if options.tls_client_ca:
+            raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
+        return None
+    return Tls(ca=options.tls_client_ca or None, cert=options.tls_cert or None, key=options.tls_key or None)
+
+
+def _refuse_open_door(options: argparse.Namespace, has_tokens: bool, is_encrypted: bool) -> None:
+    if not has_tokens and not options.insecure:
+        raise ConfigurationError(
+            f"{options.host} is not this machine alone, and without tokens everybody who reaches the port may"
+            " do everything. Give --tokens-file (`bucketq token new` makes one), or say --insecure if the"
+            " network itself is protected."
+        )
+    if not is_encrypted:
+        log.warning(
+            "without --tls-cert and --tls-key, everybody on the way to %s can read along", options.host
+        )
 
 
 async def _refuse_hopeless(storage: Bucket) -> None:
@@ -104,15 +144,6 @@ async def _refuse_hopeless(storage: Bucket) -> None:
 def _give_up() -> None:
     log.error("not finished within %g s: leaving it to the next broker", _DRAIN_S)
     os._exit(1)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _reachable(host: str) -> str | None:

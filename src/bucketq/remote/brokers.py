@@ -10,9 +10,11 @@ from bucketq.ending import Ending
 from bucketq.errors import (
     BrokerUnavailableError,
     BucketQError,
+    ConfigurationError,
     NotLeaderError,
     OutcomeUnknownError,
 )
+from bucketq.loopback import is_loopback
 from bucketq.mint import Mint
 from bucketq.operation import Answers, Operation
 from bucketq.patience import Patience
@@ -73,6 +75,18 @@ class Brokers(Protocol):
     async def close(self) -> None:
         """Let go of all connections."""
         ...
+
+
+def check_way(address: str, token: str | None, *, is_encrypted: bool) -> None:
+    """Raise ConfigurationError if a token would travel to an address for everybody to read.
+
+    >>> check_way("10.0.0.7:7420", None, is_encrypted=False)
+    >>> check_way("localhost:7420", "bq_secret", is_encrypted=False)
+    """
+    if token is not None and not is_encrypted and not is_loopback(address):
+        raise ConfigurationError(
+            f"the token would travel to {address} unencrypted: connect by grpcs://, https:// or wss://"
+        )
 
 
 class Leading:

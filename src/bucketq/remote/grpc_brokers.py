@@ -13,7 +13,7 @@ from grpc_status import rpc_status
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.operation import Answers, Operation, Refresh
-from bucketq.remote.brokers import UnreachableError
+from bucketq.remote.brokers import UnreachableError, check_way
 from bucketq.storage.port import ObjectInfo
 from bucketq.tls import Tls
 from bucketq.v1 import queue_pb2 as pb
@@ -45,7 +45,8 @@ class GrpcBrokers:
 
     def __init__(self, token: str | None = None, tls: Tls | None = None) -> None:
         self._token = token
-        self._tls = tls
+        self._credentials = _credentials(tls) if tls is not None else None
+        self._metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def batch(
@@ -76,7 +77,12 @@ class GrpcBrokers:
             response_deserializer=pb.Chunk.FromString,
         )
         with _told_errors():
-            return b"".join([chunk.content async for chunk in call(pb.ReadObjectRequest(name=name))])
+            return b"".join(
+                [
+                    chunk.content
+                    async for chunk in call(pb.ReadObjectRequest(name=name), metadata=self._metadata)
+                ]
+            )
 
     async def create_object(self, address: str, name: str, content: bytes) -> None:
         channel = await self._connected(address)
@@ -86,7 +92,7 @@ class GrpcBrokers:
             response_deserializer=pb.Done.FromString,
         )
         with _told_errors():
-            await call(_pieces(name, content))
+            await call(_pieces(name, content), metadata=self._metadata)
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
         request = pb.CollectGarbageRequest(dry_run=dry_run)
@@ -112,13 +118,13 @@ class GrpcBrokers:
             response_deserializer=from_string,
         )
         with _told_errors():
-            return await call(request)
+            return await call(request, metadata=self._metadata)
 
     async def _connected(self, address: str) -> grpc.aio.Channel:
         """The connection to a broker. That there is one tells what was sent from what was not."""
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            channel = self._channels[address] = self._channel(address)
         try:
             async with asyncio.timeout(_CONNECT_WITHIN_S):
                 await _ready(channel)
@@ -127,8 +133,23 @@ class GrpcBrokers:
             if self._channels.get(address) is channel:
                 del self._channels[address]
             await channel.close()
-            raise UnreachableError(f"no connection to {address}", was_sent=False) from error
+            # gRPC does not tell what it was.
+            doubt = "; is its certificate trusted, and for this host?" if self._credentials else ""
+            raise UnreachableError(f"no connection to {address}{doubt}", was_sent=False) from error
         return channel
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        check_way(address, self._token, is_encrypted=self._credentials is not None)
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, options=_OPTIONS)
+        return grpc.aio.secure_channel(address, self._credentials, options=_OPTIONS)
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    # gRPC itself does not tell what is wrong with a certificate.
+    tls.client_context()
+    pem = tls.read()
+    return grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
 
 
 async def _ready(channel: grpc.aio.Channel) -> None:
