@@ -61,6 +61,8 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 async def serve(options: argparse.Namespace) -> int:
     """Run a broker as the options say; return the exit code."""
     log_to_stderr(options.log_level, options.log_format)
+    # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
         from bucketq.broker.broker import Beats
         from bucketq.broker.serving import serving

@@ -134,7 +134,7 @@ class GrpcBrokers:
                 del self._channels[address]
             await channel.close()
             # gRPC does not tell what it was.
-            doubt = "; is its certificate trusted, and for this host?" if self._credentials else ""
+            doubt = ", or its certificate is not trusted for this host" if self._credentials else ""
             raise UnreachableError(f"no connection to {address}{doubt}", was_sent=False) from error
         return channel
 
