@@ -32,6 +32,7 @@ from bucketq.operation import (
     StepDown,
 )
 from bucketq.segment import Segment, SegmentLines
+from bucketq.state import Stats
 from bucketq.storage.port import Bucket
 from bucketq.wanted import Wanted
 
@@ -123,6 +124,11 @@ class ServedQueue(BrokerQueue):
         await self.check_segments(operation.rest)
         for part in operation.completed:
             part.lines(await self.read_object(part.name))
+
+    @property
+    def known_stats(self) -> Stats | None:
+        """The numbers as this process knows them, without asking the storage."""
+        return self._group.stats if self._group else None
 
     @property
     def archive(self) -> Archive:

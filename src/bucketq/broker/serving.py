@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bucketq.broker.broker import Beats, Broker
@@ -25,6 +25,7 @@ async def serving(
     grpc_port: int = 0,
     http_port: int = 0,
     advertise: str | None = None,
+    cors_origins: Collection[str] = (),
     settings: Settings | None = None,
     beats: Beats | None = None,
 ) -> AsyncIterator[Broker]:
@@ -34,18 +35,18 @@ async def serving(
             await asyncio.Event().wait()
 
     `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
-    address for gRPC.
+    address for gRPC. `cors_origins` are those whose web pages may talk to the broker.
     """
     broker = Broker(storage, settings, beats)
     service, door = Service(broker), Door()
     rpc = Rpc(service)
-    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door)
+    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door, cors_origins)
     async with AsyncExitStack() as stack:
         grpc_bound = await grpc_shell.start(host, grpc_port)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
-        http_bound = await http_shell.start(host, http_port)
-        stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
+        http_bound = await http_shell.start(host, http_port, (host, name))
+        stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         broker.http = f"{name}:{http_bound}"
         running = asyncio.create_task(broker.run(), name="bucketq broker")

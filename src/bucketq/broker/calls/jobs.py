@@ -87,7 +87,7 @@ async def get_job(visit: Visit, asked: OneJob) -> JobTold:
 
 @call("getPayload", "GET /v1/jobs/{jobId}/payload", Role.VIEWER)
 async def get_payload(visit: Visit, asked: OneJob) -> bytes:
-    """Get a job's payload as it is, also a large one. Over WebSocket it is base64."""
+    """Get a job's payload as it is, also a large one, as long as it is kept. Over WebSocket it is base64."""
 
     async def fetch(queue: ServedQueue) -> bytes:
         if (found := await queue.find(asked.job_id)) is not None:
