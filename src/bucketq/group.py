@@ -22,7 +22,7 @@ from bucketq.operation.chores import DropArchived
 from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
-from bucketq.state import QueueState
+from bucketq.state import QueueState, Stats
 from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
 from bucketq.wanted import Wanted
@@ -82,6 +82,17 @@ class GroupCommit:
         if self._parked is not None:
             self._loop.call_later(_BESIDE_S, self._send_beside)
         return answer
+
+    @property
+    def stats(self) -> Stats | None:
+        """The numbers as this process knows them, which may be a commit ahead, or behind."""
+        state = self._committer.state
+        return None if state is None else state.stats
+
+    def find(self, job_id: str) -> Job | None:
+        """A job in queue.json as this process knows it, which may be a commit ahead, or behind."""
+        state = self._committer.state
+        return None if state is None else state.find(job_id)
 
     def ride(self, beat: Heartbeat) -> bool:
         """Let a heartbeat ride along with a later write, if it may wait; one comes in time."""

@@ -28,7 +28,7 @@ LIMITS_MAX = 1000
 EACH = "*"
 
 _WHOLE_MAX = 2**53 - 1
-_RATE_MIN, _RATE_MAX = 1e-6, 1e9
+RATE_MIN, RATE_MAX = 1e-6, 1e9
 # Clocks that differ by more are not believed; one that goes back by more is a new clock.
 SKEW_MAX = timedelta(minutes=1)
 _ALMOST = 1 - 1e-6
@@ -119,7 +119,7 @@ def check_limit(entrypoint: str | None, limit_key: str | None, limit: Limit) -> 
         raise ConfigurationError(f"burst is a whole number from 1, not {limit.burst!r}")
     if limit.rate is not None:
         is_number = isinstance(limit.rate, int | float) and not isinstance(limit.rate, bool)
-        if not is_number or not _RATE_MIN <= limit.rate <= _RATE_MAX:
+        if not is_number or not RATE_MIN <= limit.rate <= RATE_MAX:
             raise ConfigurationError(f"rate is a number of jobs a second above 0, not {limit.rate!r}")
     elif limit.burst is not None:
         raise ConfigurationError("burst says how many of a rate may begin at once; give the rate too")

@@ -27,6 +27,7 @@ from bucketq.errors import (
 )
 from bucketq.mint import Mint
 from bucketq.settings import Settings
+from bucketq.state import Stats
 from bucketq.storage.port import Bucket, describe
 
 T = TypeVar("T")
@@ -112,6 +113,21 @@ class Broker:
     def leader(self) -> Leader | None:
         """Who leads, as far as this broker knows."""
         return self._term.leader if self._term else self._known
+
+    @property
+    def known_stats(self) -> Stats | None:
+        """The numbers as the last commit left them; None if this broker does not lead."""
+        return self._term.queue.known_stats if self._term else None
+
+    def check_leading(self) -> None:
+        """Raise NotLeaderError if this broker does not lead."""
+        if self._term is None or self._stopping.is_set():
+            raise self._not_leading()
+
+    async def wait_deposed(self, timeout_s: float) -> None:
+        """Return when this broker leads no more, or when the time is up."""
+        if self._term is not None:
+            await asyncio.wait((self._term.is_over,), timeout=timeout_s)
 
     async def lead(
         self,

@@ -1,6 +1,8 @@
 """The HTTP shell of a broker: REST for everybody, and the messages of gRPC for clients in Python.
 
 /v1/jobs …            JSON: the calls of `bucketq.broker.calls`
+/v1/events            the queue's numbers as they change
+/openapi.json         a description of all that
 /v1/rpc/{method}      protobuf: the methods of proto/bucketq/v1/queue.proto, by POST
 /v1/objects/{name}    the objects beside the queue, as they are
 /healthz, /readyz     is the process well; does it lead
@@ -9,19 +11,29 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 
 import msgspec
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Call, Visit
+from bucketq.broker.calls.call import decode_query
 from bucketq.broker.door import Door
+from bucketq.broker.events import WatchEvents, events
+from bucketq.broker.leaving import unless_gone
+from bucketq.broker.openapi import openapi
+from bucketq.broker.place import JSON, Endpoint, Place, refuse
 from bucketq.broker.problem import Problem, status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
+from bucketq.broker.site import Site
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -34,30 +46,34 @@ from bucketq.wire import refusal_message
 
 log = logging.getLogger("bucketq")
 
-JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 BYTES = "application/octet-stream"
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
-
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class HttpShell:
     """An HTTP server for a service."""
 
-    def __init__(self, service: Service, rpc: Rpc, door: Door) -> None:
+    def __init__(self, service: Service, rpc: Rpc, door: Door, origins: Collection[str] = ()) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
+        self._origins = origins
+        self.places = self._new_places()
         self.app = self._new_app()
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
-        """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
+    async def start(
+        self, host: str, port: int, names: Collection[str] | None = None, tls: Tls | None = None
+    ) -> int:
+        """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError.
+
+        `names` are those that it answers to, besides addresses; None is any.
+        """
         listening = _listen(host, port)
         config = uvicorn.Config(
-            self.app,
+            Site(self.app, self._origins, names),
             http="httptools",
             ws="websockets-sansio",
             lifespan="off",
@@ -80,15 +96,28 @@ class HttpShell:
             await self._serving
 
     def _new_app(self) -> FastAPI:
-        app = FastAPI(title="bucketq", docs_url=None, redoc_url=None)
-        for call in CALLS.values():
-            app.add_api_route(call.path, self._endpoint(call), methods=[call.method], name=call.name)
-        app.add_api_route("/v1/rpc/{method}", self._call_rpc, methods=["POST"])
-        app.add_api_route("/v1/objects/{name:path}", self._read_object, methods=["GET"])
-        app.add_api_route("/v1/objects/{name:path}", self._create_object, methods=["PUT"])
-        app.add_api_route("/healthz", self._health, methods=["GET"])
-        app.add_api_route("/readyz", self._ready, methods=["GET"])
+        app = FastAPI(openapi_url=None, redirect_slashes=False)
+        app.add_exception_handler(HTTPException, refuse)
+        for path, place in self.places.items():
+            app.router.routes.append(Route(path, place))
         return app
+
+    def _new_places(self) -> dict[str, Place]:
+        endpoints: list[tuple[str, str, Endpoint]] = [
+            *((call.method, call.path, self._endpoint(call)) for call in CALLS.values()),
+            ("GET", "/v1/events", self._watch_events),
+            ("POST", "/v1/rpc/{method}", self._call_rpc),
+            ("GET", "/v1/objects/{name:path}", self._read_object),
+            ("PUT", "/v1/objects/{name:path}", self._create_object),
+            ("GET", "/healthz", self._health),
+            ("GET", "/readyz", self._ready),
+            ("GET", "/openapi.json", self._describe),
+        ]
+        places: defaultdict[str, Place] = defaultdict(Place)
+        # Plain paths come first: /v1/jobs/claim is no job.
+        for method, path, endpoint in sorted(endpoints, key=lambda one: "{" in one[1]):
+            places[path].endpoints[method] = endpoint
+        return dict(places)
 
     def _endpoint(self, call: Call) -> Endpoint:
         async def endpoint(request: Request) -> Response:
@@ -96,14 +125,33 @@ class HttpShell:
                 async with self._visit(request, call.role) as caller:
                     body = await _body(request, MESSAGE_BYTES_MAX)
                     asked = call.decode_rest(request.path_params, request.query_params, body)
-                    told = await call.perform(Visit(self._service, caller), asked)
+                    work = call.perform(Visit(self._service, caller), asked)
+                    told = await (unless_gone(work, request.receive) if call.waits else work)
             except BucketQError as error:
                 return _refusal(error)
             if told is None:
                 return Response(status_code=204)
+            if isinstance(told, bytes):
+                return Response(told, media_type=BYTES)
             return Response(msgspec.json.encode(told), media_type=JSON)
 
         return endpoint
+
+    async def _watch_events(self, request: Request) -> Response:
+        try:
+            async with self._visit(request, Role.VIEWER):
+                asked = decode_query(WatchEvents, request.query_params)
+                self._service.check_leading()
+        except BucketQError as error:
+            return _refusal(error)
+        return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
+
+    async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[str]:
+        # Whoever's token ends hears no more.
+        with suppress(UnauthenticatedError):
+            async with self._visit(request, Role.VIEWER):
+                async for event in events(self._service, asked):
+                    yield event
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
@@ -131,6 +179,9 @@ class HttpShell:
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(status_code=204)
+
+    async def _describe(self, request: Request) -> Response:
+        return Response(msgspec.json.encode(openapi()), media_type=JSON)
 
     async def _health(self, request: Request) -> Response:
         return Response(b'{"status":"ok"}', media_type=JSON)

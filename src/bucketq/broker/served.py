@@ -1,13 +1,17 @@
 """ServedQueue: the queue that a leading broker serves."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
+from bucketq.archive import Archive
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
 from bucketq.ending import Ending
 from bucketq.errors import (
     CASConflictError,
     ClaimLostError,
+    ConfigurationError,
     JobNotFoundError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -28,6 +32,8 @@ from bucketq.operation import (
     StepDown,
 )
 from bucketq.segment import Segment, SegmentLines
+from bucketq.state import Stats
+from bucketq.storage.port import Bucket
 from bucketq.wanted import Wanted
 
 
@@ -92,7 +98,10 @@ class ServedQueue(BrokerQueue):
 
         It has its token, so that nobody else's is settled should it be lost in the next moment.
         """
-        found = await self.find(job_id)
+        # Who has just claimed it need not wait for a commit to learn that; the token is proof enough.
+        found = self._opened().find(job_id)
+        if found is None or found.worker != worker:
+            found = await self.find(job_id)
         if found is None:
             raise JobNotFoundError(job_id)
         if found.status is not JobStatus.IN_PROGRESS or found.token is None:
@@ -115,6 +124,28 @@ class ServedQueue(BrokerQueue):
         await self.check_segments(operation.rest)
         for part in operation.completed:
             part.lines(await self.read_object(part.name))
+
+    @property
+    def known_stats(self) -> Stats | None:
+        """The numbers as this process knows them, without asking the storage."""
+        return self._group.stats if self._group else None
+
+    @property
+    def archive(self) -> Archive:
+        """The finished jobs."""
+        if not isinstance(self.storage, Bucket):
+            raise ConfigurationError("a broker serves a storage with objects beside the queue")
+        return Archive(self.storage, clock=self._clock)
+
+    async def look_up(self, job_id: str, wait_s: float) -> Job | Ending:
+        """How a job ended; or how it stands, if it has not within some seconds. Raises JobNotFoundError."""
+        found = await self._look_up(job_id)
+        if isinstance(found, Job) and wait_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    return await self._ending(job_id)
+            found = await self._look_up(job_id)
+        return found
 
     async def find_archived(self, job_id: str) -> Ending | None:
         """How a job ended that is not in the queue any more; None if there never was one."""

@@ -75,6 +75,19 @@ class Service:
         """Whether this broker leads, as far as it knows."""
         return self._broker.is_leading
 
+    @property
+    def known_stats(self) -> Stats | None:
+        """The numbers, without asking the storage; None if this broker does not lead."""
+        return self._broker.known_stats
+
+    async def wait_deposed(self, timeout_s: float) -> None:
+        """Return when this broker leads no more, or when the time is up."""
+        await self._broker.wait_deposed(timeout_s)
+
+    def check_leading(self) -> None:
+        """Raise NotLeaderError if this broker does not lead."""
+        self._broker.check_leading()
+
     async def lead(
         self,
         work: Callable[[ServedQueue], Awaitable[T]],

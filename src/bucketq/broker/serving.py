@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bucketq.broker.broker import Beats, Broker
@@ -29,6 +29,7 @@ async def serving(
     grpc_port: int = 0,
     http_port: int = 0,
     advertise: str | None = None,
+    cors_origins: Collection[str] = (),
     settings: Settings | None = None,
     beats: Beats | None = None,
     tokens: TokenFile | Tokens | None = None,
@@ -40,7 +41,7 @@ async def serving(
             await asyncio.Event().wait()
 
     `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
-    address for gRPC. Without tokens everybody may do everything, without TLS everybody on the way can
+    address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens everybody may do everything, without TLS everybody on the way can
     read along. With `ca`, `tls` lets only clients in who have a certificate of that authority.
     Raises ConfigurationError.
     """
@@ -48,13 +49,13 @@ async def serving(
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
     service, door = Service(broker), Door(_some(known))
     rpc = Rpc(service)
-    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door)
+    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door, cors_origins)
     async with AsyncExitStack() as stack:
         grpc_bound = await grpc_shell.start(host, grpc_port, tls)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
-        http_bound = await http_shell.start(host, http_port, tls)
-        stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
+        http_bound = await http_shell.start(host, http_port, (host, name), tls)
+        stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         broker.http = f"{name}:{http_bound}"
         running = asyncio.create_task(broker.run(), name="bucketq broker")

@@ -43,17 +43,22 @@ class Results(Channel):
         """How a job ended, once it has. Raises JobNotFoundError."""
         pause_s = _FIRST_PAUSE_S
         while True:
-            found: Job | Ending | None = await self._submit(LookUp(job_id))
-            found = found or await self._find_archived(job_id)
-            if found is None:
-                raise JobNotFoundError(
-                    job_id,
-                    f"job {job_id} is neither in the queue nor in its archive: never enqueued, not kept any"
-                    " more, or the queue has no archive",
-                )
+            found = await self._look_up(job_id)
             if isinstance(found, Ending):
                 return found
-            if found.status is JobStatus.DEAD:
-                return Ending(FinishedStatus.DEAD, found.error)
             await self._wait_finished(found, pause_s)
             pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)
+
+    async def _look_up(self, job_id: str) -> Job | Ending:
+        """How a job ended, or how it stands if it has not. Raises JobNotFoundError."""
+        found: Job | Ending | None = await self._submit(LookUp(job_id))
+        found = found or await self._find_archived(job_id)
+        if found is None:
+            raise JobNotFoundError(
+                job_id,
+                f"job {job_id} is neither in the queue nor in its archive: never enqueued, not kept any"
+                " more, or the queue has no archive",
+            )
+        if isinstance(found, Job) and found.status is JobStatus.DEAD:
+            return Ending(FinishedStatus.DEAD, found.error)
+        return found

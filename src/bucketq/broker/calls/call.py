@@ -23,6 +23,7 @@ from bucketq.errors import ConfigurationError
 from bucketq.job import Claim
 
 T = TypeVar("T")
+A = TypeVar("A", bound="Asked")
 
 
 class Asked(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -88,6 +89,16 @@ class Call:
         """The fields that are in the path."""
         return tuple(re.findall(r"{(\w+)", self.path))
 
+    @property
+    def is_by_query(self) -> bool:
+        """Whether REST has its fields in the query, not in a body."""
+        return self.method in ("GET", "DELETE")
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether it may take long, for nothing if its caller goes away."""
+        return "wait" in self._fields
+
     @cached_property
     def _fields(self) -> dict[str, str]:
         return {field.encode_name: field.name for field in msgspec.structs.fields(self.asked)}
@@ -106,13 +117,12 @@ class Call:
 
     def decode_rest(self, path: Mapping[str, str], query: Mapping[str, str], body: bytes) -> Asked:
         """What is asked, by path, query and body. Raises ConfigurationError."""
-        if self.method in ("GET", "DELETE"):
-            try:
-                return msgspec.convert({**query, **path}, self.asked, strict=False)
-            except msgspec.MsgspecError as error:
-                raise self._misfit(error) from error
+        if self.is_by_query:
+            return decode_query(self.asked, {**query, **path})
         asked = self._decode(body)
         for name, value in path.items():
+            if getattr(asked, self._fields[name]):
+                raise ConfigurationError(f"{name} is in the path: leave it out of the body")
             setattr(asked, self._fields[name], value)
         return asked
 
@@ -124,6 +134,14 @@ class Call:
 
     def _misfit(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(f"{self.name} ({self.method} {self.path}) does not take this: {error}")
+
+
+def decode_query(kind: type[A], query: Mapping[str, str]) -> A:
+    """What is asked by a query. Raises ConfigurationError."""
+    try:
+        return msgspec.convert(dict(query), kind, strict=False)
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(f"the query does not fit: {error}") from error
 
 
 def call(name: str, route: str, role: Role) -> Callable[[Perform], Call]:

@@ -1,33 +1,28 @@
-"""The life of a job, in JSON: submitted, claimed, kept alive, completed or failed."""
+"""Jobs, in JSON: submitted, looked at, cancelled; and what they came to."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
-from bucketq.broker.calls.payload import Encoding, content_of, told_payload
-from bucketq.broker.service import WAIT_MAX_S
-from bucketq.wanted import wanted_of
+from bucketq.broker.calls.job import JobTold
+from bucketq.broker.calls.looking import QueueCounts, counted
+from bucketq.broker.calls.new_job import NewJob
+from bucketq.broker.calls.payload import told_result
+from bucketq.broker.calls.shapes import Name, Status, Wait
+from bucketq.broker.listing import PAGE_SIZE, PAGE_SIZE_MAX
+from bucketq.broker.served import ServedQueue
+from bucketq.errors import JobNotFoundError
+from bucketq.job import Job, JobStatus
 
-# The entrypoint of a job that was submitted without a type.
-DEFAULT_TYPE = "default"
 
-Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
-
-
-class SubmitJob(Asked):
-    """A new job."""
-
-    payload: Raw | UnsetType = UNSET
-    payload_encoding: Encoding = "json"
-    type: str = DEFAULT_TYPE
-    priority: int = 0
-    max_attempts: int | UnsetType = UNSET
+class SubmitJob(NewJob):
+    """A new job. With a `key` it may be sent again: it is not added twice."""
 
 
 class Submitted(Told):
-    """The id of the job."""
+    """The id of the job; with a `key` it may be that of an earlier one."""
 
     job_id: str
 
@@ -35,105 +30,105 @@ class Submitted(Told):
 @call("submitJob", "POST /v1/jobs", Role.PRODUCER)
 async def submit_job(visit: Visit, asked: SubmitJob) -> Submitted:
     """Add a job."""
-    content = content_of(asked.payload, asked.payload_encoding)
-    options: Any = {} if asked.max_attempts is UNSET else {"max_attempts": asked.max_attempts}
+    content, options = asked.content, asked.options
     job = await visit.lead(lambda queue: queue.enqueue(asked.type, content, asked.priority, **options))
     return Submitted(job_id=job.id)
 
 
-class ClaimJob(Asked):
-    """Who wants a job, of which types, and for how many seconds to wait for one."""
+class ListJobs(Asked):
+    """Which jobs, and which page of them."""
 
-    worker_id: Annotated[str, Meta(min_length=1, max_length=200)]
-    types: tuple[str, ...] = ()
+    status: JobStatus | UnsetType = UNSET
+    type: Name | UnsetType = UNSET
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+    page_token: Annotated[str, Meta(pattern=r"^(-?\d{1,18}(\.-?\d{1,18}){3})?$")] = ""
+
+
+class JobPage(QueueCounts, omit_defaults=True):
+    """Some jobs, and the counts of the whole queue. `nextPageToken` asks for the next ones."""
+
+    jobs: list[JobTold]
+    next_page_token: str = ""
+
+
+@call("listJobs", "GET /v1/jobs", Role.VIEWER)
+async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
+    """List the jobs that wait, run or are dead: those that run first, then each status in its order."""
+    page = await visit.service.list_jobs(
+        None if asked.status is UNSET else asked.status,
+        None if asked.type is UNSET else asked.type,
+        asked.page_size,
+        asked.page_token,
+        visit.caller,
+    )
+    counts = counted(visit.service, await visit.service.stats())
+    return JobPage(**counts, jobs=list(map(JobTold.of, page.jobs)), next_page_token=page.next_token)
+
+
+class OneJob(Asked):
+    """Which job."""
+
+    job_id: str = ""
+
+
+@call("getJob", "GET /v1/jobs/{jobId}", Role.VIEWER)
+async def get_job(visit: Visit, asked: OneJob) -> JobTold:
+    """Show a job with its attempts, also a finished one, as long as the archive keeps it."""
+
+    async def find(queue: ServedQueue) -> JobTold:
+        if (found := await queue.find(asked.job_id)) is not None:
+            return JobTold.of(found)
+        if (archived := await queue.archive.find(asked.job_id)) is not None:
+            return JobTold.of_archived(archived)
+        raise JobNotFoundError(asked.job_id, f"job {asked.job_id} is neither in the queue nor in its archive")
+
+    return await visit.lead(find)
+
+
+@call("getPayload", "GET /v1/jobs/{jobId}/payload", Role.VIEWER)
+async def get_payload(visit: Visit, asked: OneJob) -> bytes:
+    """Get a job's payload as it is, also a large one, as long as it is kept. Over WebSocket it is base64."""
+
+    async def fetch(queue: ServedQueue) -> bytes:
+        if (found := await queue.find(asked.job_id)) is not None:
+            return await queue.fetch_payload(found)
+        if (archived := await queue.archive.find(asked.job_id)) is not None:
+            return await queue.archive.fetch_payload(archived)
+        raise JobNotFoundError(asked.job_id, f"job {asked.job_id} is neither in the queue nor in its archive")
+
+    return await visit.lead(fetch)
+
+
+class GetResult(OneJob):
+    """Which job, and for how many seconds to wait until it is finished."""
+
     wait: Wait = 0.0
 
 
-class Claimed(Told):
-    """The job; empty if there is none."""
+class JobResult(Told):
+    """How the job ended; or, if it has not, its status now.
 
-    job_id: str | UnsetType = UNSET
-    payload: Raw | UnsetType = UNSET
-    payload_encoding: Encoding = "json"
-    type: str | UnsetType = UNSET
-    # Shown with heartbeats and at the end, it proves that the claim is still this worker's.
-    token: str | UnsetType = UNSET
-    attempts: int | UnsetType = UNSET
+    `result` is what its worker gave, `error` why it is dead, cancelled or expired.
+    """
 
-
-@call("claimJob", "POST /v1/jobs/claim", Role.WORKER)
-async def claim_job(visit: Visit, asked: ClaimJob) -> Claimed:
-    """Claim the next job, and wait for one if need be."""
-    jobs = await visit.service.dequeue(
-        wanted_of(asked.types or None), 1, asked.wait, visit.worker(asked.worker_id)
-    )
-    if not jobs:
-        return Claimed()
-    payload, encoding = told_payload(jobs[0].payload)
-    return Claimed(
-        job_id=jobs[0].id,
-        payload=payload,
-        payload_encoding=encoding,
-        type=jobs[0].entrypoint,
-        token=jobs[0].token or UNSET,
-        attempts=jobs[0].attempts,
-    )
-
-
-class Held(Asked):
-    """A claim: by the token that came with the job, or by the name of the worker."""
-
-    job_id: str = ""
-    worker_id: str = ""
-    token: str | None = None
-
-
-class Heartbeat(Held):
-    """A sign of life, and how far the work is."""
-
-    progress: float | None = None
-    note: str | None = None
-
-
-@call("heartbeat", "POST /v1/jobs/{jobId}/heartbeat", Role.WORKER)
-async def heartbeat(visit: Visit, asked: Heartbeat) -> None:
-    """Tell that the worker lives."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
-    await visit.service.heartbeat(claim, asked.progress, asked.note)
-
-
-class CompleteJob(Held):
-    """What the work has come to."""
-
+    status: Status
     result: Raw | UnsetType = UNSET
-
-
-@call("completeJob", "POST /v1/jobs/{jobId}/complete", Role.WORKER)
-async def complete_job(visit: Visit, asked: CompleteJob) -> None:
-    """Tell that the job is done."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
-    await visit.service.ack(claim, b"" if asked.result is UNSET else bytes(asked.result))
-
-
-class FailJob(Held):
-    """Why it failed, and in how many seconds it is tried again."""
-
     error: str | None = None
-    retry_in: Annotated[float, Meta(ge=0)] = 0.0
 
 
-class Failed(Told):
-    """Where the job is now."""
-
-    status: str
-
-
-@call("failJob", "POST /v1/jobs/{jobId}/fail", Role.WORKER)
-async def fail_job(visit: Visit, asked: FailJob) -> Failed:
-    """Tell that the job failed: it is tried again, or dead."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
-    job = await visit.service.nack(claim, asked.error, asked.retry_in)
-    return Failed(status=job.status.value)
+@call("getResult", "GET /v1/jobs/{jobId}/result", Role.VIEWER)
+async def get_result(visit: Visit, asked: GetResult) -> JobResult:
+    """Tell what a job came to, and wait for it if need be."""
+    found = await visit.lead(lambda queue: queue.look_up(asked.job_id, asked.wait))
+    if isinstance(found, Job):
+        return JobResult(status=found.status.value)
+    return JobResult(status=found.status.value, result=told_result(found.result), error=found.error)
 
 
-CALLS: list[Call] = [submit_job, claim_job, heartbeat, complete_job, fail_job]
+@call("cancelJob", "POST /v1/jobs/{jobId}/cancel", Role.PRODUCER)
+async def cancel_job(visit: Visit, asked: OneJob) -> JobTold:
+    """Cancel a job. One that waits is gone at once; of one that runs the worker is told by its heartbeat."""
+    return JobTold.of(await visit.service.cancel(asked.job_id))
+
+
+CALLS: list[Call] = [submit_job, list_jobs, get_job, get_payload, get_result, cancel_job]

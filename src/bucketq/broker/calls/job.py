@@ -1,0 +1,146 @@
+"""A job as it is told in JSON, in the queue or finished. The token of its claim is never told."""
+
+from datetime import datetime
+
+from msgspec import UNSET, Raw, UnsetType
+
+from bucketq.archived_job import ArchivedJob
+from bucketq.broker.calls.call import Told
+from bucketq.broker.calls.payload import Encoding, told_payload, told_result
+from bucketq.broker.calls.shapes import Status
+from bucketq.job import Attempt, IfDead, Job, Outcome
+
+
+class AttemptTold(Told):
+    """One worker's try at a job."""
+
+    claimed_at: datetime
+    ended_at: datetime
+    outcome: Outcome
+    worker_id: str | None = None
+    error: str | None = None
+    trace: str | None = None
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> "AttemptTold":
+        """An attempt as it is told."""
+        return cls(
+            claimed_at=attempt.claimed_at,
+            ended_at=attempt.ended_at,
+            outcome=attempt.outcome,
+            worker_id=attempt.worker,
+            error=attempt.error,
+            trace=attempt.trace,
+        )
+
+
+class JobTold(Told):
+    """A job. What it does not have is left out.
+
+    A large payload is not here, but `payloadSize` says how long it is. `history` has the attempts that
+    have ended. `finishedAt` and `result` are those of a finished job.
+    """
+
+    id: str
+    type: str
+    status: Status
+    priority: int
+    attempts: int
+    created_at: datetime
+    payload: Raw | UnsetType = UNSET
+    payload_encoding: Encoding = "json"
+    payload_size: int = 0
+    max_attempts: int | UnsetType = UNSET
+    crashes: int = 0
+    max_crashes: int | UnsetType = UNSET
+    worker_id: str | None = None
+    claimed_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = None
+    result: Raw | UnsetType = UNSET
+    history: tuple[AttemptTold, ...] = ()
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    timeout: float = 0.0
+    key: str | None = None
+    key_for: float = 0.0
+    tenant: str | None = None
+    limit_key: str | None = None
+    after: tuple[str, ...] = ()
+    if_dead: IfDead = IfDead.CANCEL
+    batch_id: str | None = None
+    progress: float | None = None
+    note: str | None = None
+    is_cancelled: bool = False
+    redrive_of: str | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> "JobTold":
+        """A job in the queue."""
+        payload, encoding = _payload(job)
+        return cls(
+            id=job.id,
+            type=job.entrypoint,
+            status=job.status.value,
+            priority=job.priority,
+            attempts=job.attempts,
+            created_at=job.created_at,
+            payload=payload,
+            payload_encoding=encoding,
+            payload_size=job.payload_size,
+            max_attempts=job.max_attempts,
+            crashes=job.crashes,
+            max_crashes=job.max_crashes,
+            worker_id=job.worker,
+            claimed_at=job.claimed_at,
+            heartbeat_at=job.heartbeat_at,
+            error=job.error,
+            history=tuple(map(AttemptTold.of, job.history)),
+            run_at=job.run_at,
+            expires_at=job.expires_at,
+            timeout=job.timeout_s,
+            key=job.key,
+            key_for=job.key_for_s,
+            tenant=job.tenant,
+            limit_key=job.limit_key,
+            after=job.after,
+            if_dead=job.if_dead,
+            batch_id=job.batch,
+            progress=job.progress,
+            note=job.note,
+            is_cancelled=job.is_cancelled,
+            redrive_of=job.redrive_of,
+        )
+
+    @classmethod
+    def of_archived(cls, job: ArchivedJob) -> "JobTold":
+        """A finished job."""
+        payload, encoding = _payload(job)
+        return cls(
+            id=job.id,
+            type=job.entrypoint,
+            status=job.status.value,
+            priority=job.priority,
+            attempts=job.attempts_total,
+            created_at=job.created_at,
+            payload=payload,
+            payload_encoding=encoding,
+            payload_size=job.payload_size,
+            worker_id=job.worker,
+            claimed_at=job.claimed_at,
+            finished_at=job.finished_at,
+            error=job.error,
+            result=told_result(job.result),
+            history=tuple(map(AttemptTold.of, job.attempts)),
+            run_at=job.run_at,
+            key=job.key,
+            tenant=job.tenant,
+            limit_key=job.limit_key,
+            batch_id=job.job_batch,
+            redrive_of=job.redrive_of,
+        )
+
+
+def _payload(job: Job | ArchivedJob) -> tuple[Raw | UnsetType, Encoding]:
+    return (UNSET, "json") if job.payload_object is not None else told_payload(job.payload)

@@ -1,0 +1,103 @@
+"""Schedules, in JSON: jobs that are submitted again and again, by the clock."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from bucketq.broker.access import Role
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.job import JobTold
+from bucketq.broker.calls.looking import Nothing
+from bucketq.broker.calls.new_job import SingleJob
+from bucketq.broker.calls.shapes import Name, Seconds
+from bucketq.schedule import EVERY_MIN_S, Missed, Schedule
+
+Every = Annotated[float, Meta(ge=EVERY_MIN_S, lt=1e11)]
+
+
+class PutSchedule(SingleJob):
+    """When, by `cron` or `every` so many seconds, and what. Of missed ticks the last one is made up for."""
+
+    name: str = ""
+    cron: str | UnsetType = UNSET
+    tz: str = "UTC"
+    every: Every | UnsetType = UNSET
+    missed: Missed = Missed.LAST
+    key: Name | UnsetType = UNSET
+    key_for: Seconds | UnsetType = UNSET
+
+
+class ScheduleTold(Told, kw_only=True):
+    """A schedule, with its next tick and the last one that was fired. `job` is the model of its jobs."""
+
+    name: str
+    cron: str | None = None
+    tz: str = "UTC"
+    every: float = 0.0
+    missed: Missed = Missed.LAST
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    job: JobTold
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> "ScheduleTold":
+        """A schedule as it is told."""
+        return cls(
+            name=schedule.name,
+            cron=schedule.cron,
+            tz=schedule.tz,
+            every=schedule.every_s,
+            missed=schedule.missed,
+            next_at=schedule.next_at,
+            last_at=schedule.last_at,
+            job=JobTold.of(schedule.job),
+        )
+
+
+@call("putSchedule", "PUT /v1/schedules/{name}", Role.PRODUCER)
+async def put_schedule(visit: Visit, asked: PutSchedule) -> ScheduleTold:
+    """Make a schedule, or replace the one of this name."""
+    content, options = asked.content, asked.options
+    schedule = await visit.lead(
+        lambda queue: queue.schedule(
+            asked.name,
+            asked.type,
+            content,
+            asked.priority,
+            cron=None if asked.cron is UNSET else asked.cron,
+            tz=asked.tz,
+            every=None if asked.every is UNSET else asked.every,
+            missed=asked.missed.value,
+            **options,
+        )
+    )
+    return ScheduleTold.of(schedule)
+
+
+class SchedulesTold(Told, omit_defaults=False):
+    """All schedules."""
+
+    schedules: list[ScheduleTold]
+
+
+@call("listSchedules", "GET /v1/schedules", Role.VIEWER)
+async def list_schedules(visit: Visit, asked: Nothing) -> SchedulesTold:
+    """List the schedules."""
+    schedules = await visit.lead(lambda queue: queue.schedules())
+    return SchedulesTold(schedules=list(map(ScheduleTold.of, schedules)))
+
+
+class RemoveSchedule(Asked):
+    """Which schedule."""
+
+    name: str = ""
+
+
+@call("removeSchedule", "DELETE /v1/schedules/{name}", Role.PRODUCER)
+async def remove_schedule(visit: Visit, asked: RemoveSchedule) -> None:
+    """End a schedule; what it has submitted stays."""
+    await visit.lead(lambda queue: queue.unschedule(asked.name))
+
+
+CALLS: list[Call] = [put_schedule, list_schedules, remove_schedule]

@@ -1,0 +1,22 @@
+"""Shapes: what the fields of many calls look like, and where it is said how much they may hold."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from bucketq.broker.service import BATCH_SIZE_MAX, WAIT_MAX_S
+from bucketq.job import JobStatus
+from bucketq.new_job import NAME_MAX
+
+# What every JSON reader can hold without rounding.
+_WHOLE_MAX = 2**53 - 1
+
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
+Whole = Annotated[int, Meta(ge=1, le=_WHOLE_MAX)]
+Priority = Annotated[int, Meta(ge=-_WHOLE_MAX, le=_WHOLE_MAX)]
+Seconds = Annotated[float, Meta(ge=0, lt=1e11)]
+Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
+BatchSize = Annotated[int, Meta(ge=1, le=BATCH_SIZE_MAX)]
+Moment = Annotated[datetime, Meta(tz=True)]
+Status = Annotated[str, Meta(extra_json_schema={"enum": [*JobStatus, "completed", "cancelled", "expired"]})]

@@ -1,0 +1,57 @@
+"""Place: what is at one path of a broker's HTTP, by method; and how whatever goes wrong is told there."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from bucketq.broker.problem import Problem
+
+log = logging.getLogger("bucketq")
+
+JSON = "application/json"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Place:
+    """One path. All its methods are in one place, so that any other one is refused by name."""
+
+    def __init__(self) -> None:
+        self.endpoints: dict[str, Endpoint] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI has it."""
+        request = Request(scope, receive)
+        method = "GET" if request.method == "HEAD" else request.method
+        endpoint = self.endpoints.get(method)
+        if endpoint is None:
+            allowed = ", ".join(self.endpoints)
+            message = f"{request.url.path} takes {allowed}, not {request.method}"
+            response = problem(405, "MethodNotAllowedError", message, {"Allow": allowed})
+        else:
+            try:
+                response = await endpoint(request)
+            except ClientDisconnect:
+                return
+            except Exception:
+                # Nobody outside is told what is inside.
+                log.exception("%s %s failed", request.method, request.url.path)
+                response = problem(500, "InternalError", "the broker failed at this; its log says why")
+        await response(scope, receive, send)
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """Tell of a path that is none."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    message = f"there is nothing at {request.url.path}; see /openapi.json"
+    return problem(status, "NotFoundError", message)
+
+
+def problem(status: int, tag: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    """An error that is none of the queue's."""
+    return Response(msgspec.json.encode(Problem(tag, message)), status, headers, JSON)

@@ -1,0 +1,124 @@
+"""Site: which web pages may talk to a broker, and what browsers are told with every answer.
+
+A browser lets any page send requests to any address, this machine's and the local network's among
+them. So a broker takes no request that comes from a page of another origin, unless it was told to.
+And where no token protects it, it answers only to names that are its own: else a page could give
+its own name this machine's address, and be of the same origin.
+"""
+
+import ipaddress
+import re
+from collections.abc import Collection
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bucketq.broker.problem import Problem, status_of
+from bucketq.errors import ConfigurationError, ForbiddenError
+
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Max-Age": "600",
+}
+_ORIGIN = re.compile(r"https?://[^/@\s]+")
+
+
+def check_origin(origin: str) -> str:
+    """An origin, as browsers spell it. Raises ConfigurationError.
+
+    >>> check_origin("https://example.com")
+    'https://example.com'
+    """
+    if not _ORIGIN.fullmatch(origin) or origin != origin.lower():
+        raise ConfigurationError(
+            f"an origin is a scheme and a host, in lower case, such as https://example.com, not {origin!r}"
+        )
+    return origin
+
+
+class Site:
+    """An ASGI application behind these checks.
+
+    `origins` are those whose pages may talk to it; `hosts` the names that it answers to besides
+    addresses and this machine's own, or None for any.
+    """
+
+    def __init__(
+        self, app: ASGIApp, origins: Collection[str] = (), hosts: Collection[str] | None = ()
+    ) -> None:
+        self._app = app
+        self._origins = frozenset(map(check_origin, origins))
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                if origin in self._origins:
+                    _allow(MutableHeaders(raw=message["headers"]), origin)
+            await send(message)
+
+        try:
+            self._check(headers.get("host", ""), origin)
+        except ForbiddenError as error:
+            content = msgspec.json.encode(Problem.of(error))
+            refusal = Response(content, status_of(error), media_type="application/json")
+            await refusal(scope, receive, send_with_headers)
+            return
+        is_preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        if is_preflight and origin in self._origins and "access-control-request-method" in headers:
+            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+    def _check(self, host: str, origin: str | None) -> None:
+        if self._hosts is not None and not _is_own(_name_of(host), self._hosts):
+            raise ForbiddenError(
+                f"this broker is not known as {_name_of(host)!r}; without tokens it answers only to addresses"
+                " and to its own names: see --advertise"
+            )
+        if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
+            raise ForbiddenError(
+                f"pages of {origin} may not talk to this broker; --cors-origin would let them"
+            )
+
+
+def _allow(headers: MutableHeaders, origin: str | None) -> None:
+    headers["Access-Control-Allow-Origin"] = origin or ""
+    headers["Access-Control-Expose-Headers"] = "Retry-After"
+    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    headers.add_vary_header("Origin")
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without the port.
+
+    >>> _name_of("[::1]:8420"), _name_of("Broker.example:8420")
+    ('::1', 'broker.example')
+    """
+    return re.sub(r":\d*$", "", host).strip("[]").lower()
+
+
+def _is_own(name: str, hosts: Collection[str]) -> bool:
+    if name == "localhost" or name.endswith(".localhost") or name in hosts:
+        return True
+    try:
+        # An address cannot be made to mean another one.
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
