@@ -57,6 +57,8 @@ class HttpShell:
             log_config=None,
             access_log=False,
             server_header=False,
+            # Whoever says for whom it asks is not believed.
+            proxy_headers=False,
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
@@ -74,12 +76,12 @@ class HttpShell:
     def _new_app(self) -> FastAPI:
         app = FastAPI(title="bucketq", docs_url=None, redoc_url=None)
         for call in CALLS.values():
-            app.add_api_route(call.path, self._endpoint(call), methods=[call.method], name=call.name)
-        app.add_api_route("/v1/rpc/{method}", self._call_rpc, methods=["POST"])
-        app.add_api_route("/v1/objects/{name:path}", self._read_object, methods=["GET"])
-        app.add_api_route("/v1/objects/{name:path}", self._create_object, methods=["PUT"])
-        app.add_api_route("/healthz", self._health, methods=["GET"])
-        app.add_api_route("/readyz", self._ready, methods=["GET"])
+            app.add_route(call.path, self._endpoint(call), methods=[call.method], name=call.name)
+        app.add_route("/v1/rpc/{method}", self._call_rpc, methods=["POST"])
+        app.add_route("/v1/objects/{name:path}", self._read_object, methods=["GET"])
+        app.add_route("/v1/objects/{name:path}", self._create_object, methods=["PUT"])
+        app.add_route("/healthz", self._health, methods=["GET"])
+        app.add_route("/readyz", self._ready, methods=["GET"])
         return app
 
     def _endpoint(self, call: Call) -> Endpoint:
