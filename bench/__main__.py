@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import archiving, brokers, deep, life, working
+from bench import archiving, brokers, deep, life, rest, working
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -34,6 +34,7 @@ PARTS = (
     "deep",
     "archive",
     "brokers",
+    "rest",
     "life",
     "work",
     "spark",
@@ -77,6 +78,10 @@ def main() -> None:
         report.say("brokers")
         size = brokers.Amount().shortened() if options.quick else brokers.Amount()
         report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
+    if "rest" in parts:
+        report.say("REST")
+        called = rest.Amount().shortened() if options.quick else rest.Amount()
+        report.add_findings("rest", "REST, local file", rest.measure(folder, called))
     if "life" in parts:
         report.say("the life of a job")
         measured = life.Amount().shortened() if options.quick else life.Amount()

@@ -81,6 +81,8 @@ class HttpShell:
             access_log=False,
             server_header=False,
             ssl_context_factory=(lambda *_: tls.server_context()) if tls is not None else None,
+            # Whoever says for whom it asks is not believed.
+            proxy_headers=False,
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
@@ -146,7 +148,7 @@ class HttpShell:
             return _refusal(error)
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
 
-    async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[str]:
+    async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
         # Whoever's token ends hears no more.
         with suppress(UnauthenticatedError):
             async with self._visit(request, Role.VIEWER):

@@ -41,9 +41,9 @@ async def serving(
             await asyncio.Event().wait()
 
     `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
-    address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens everybody may do everything, without TLS everybody on the way can
-    read along. With `ca`, `tls` lets only clients in who have a certificate of that authority.
-    Raises ConfigurationError.
+    address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens
+    everybody may do everything, without TLS everybody on the way can read along. With `ca`, `tls` lets
+    only clients in who have a certificate of that authority. Raises ConfigurationError.
     """
     broker = Broker(storage, settings, beats)
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
