@@ -16,6 +16,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from bucketq.errors import StorageError
 
 
+_NAME_BYTES_MAX = 250
+
+
 @runtime_checkable
 class ObjectStoragePort(Protocol):
     """One object that is read whole and replaced by compare-and-set.
@@ -127,6 +130,9 @@ def check_object_name(name: str) -> None:
     """
     if any(part.startswith(".") or not part for part in name.split("/")):
         raise StorageError(f"{name!r} is no object name: empty part, or one that begins with '.'")
+    # Brokers are asked for names of all kinds. Not every system takes longer ones.
+    if not name.isprintable() or "\\" in name or len(name.encode()) > _NAME_BYTES_MAX:
+        raise StorageError(f"{name[:100]!r} is no object name: a strange character, or too long")
 
 
 def side_prefix(key: str) -> str:

@@ -1,0 +1,434 @@
+"""Who may do what: everything that can be asked of a broker, by each of its ways, with every kind of token.
+
+The tables are made from the broker's own: a route, a call or a method that is new is tried too, and one whose
+role nobody has thought of fails here.
+"""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import grpc
+import grpc.aio
+import httpx
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from starlette.routing import WebSocketRoute
+
+import bucketq
+from bucketq import LocalFileSystemStorage, Settings
+from bucketq.broker.access import Role
+from bucketq.broker.broker import Broker
+from bucketq.broker.calls import CALLS
+from bucketq.broker.door import Door
+from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.rpc import Rpc
+from bucketq.broker.service import Service
+from bucketq.broker.serving import serving
+from bucketq.broker.tokens import Tokens, new_token
+from bucketq.v1 import queue_pb2 as pb
+
+SERVICE = pb.DESCRIPTOR.services_by_name["Queue"]
+# These are for everybody, by design: whether a broker is well, and which questions there are.
+OPEN_ROUTES = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json")}
+OPEN_SERVICES = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+# What is no call, and so has no role of its own in the table of calls.
+VIEWERS, CREATORS = {Role.VIEWER}, {Role.PRODUCER, Role.WORKER}
+OTHER_ROUTES = {
+    ("GET", "/v1/objects/{name:path}"): VIEWERS,
+    ("PUT", "/v1/objects/{name:path}"): CREATORS,
+}
+STREAMS = {"ReadObject": VIEWERS, "CreateObject": CREATORS}
+CLAIM = pb.Claim(job_id="1", token="t")
+NEW_JOB = pb.NewJob(entrypoint="x", id="1", created_at_us=1)
+# Kinds of tokens with which nobody comes in.
+STRANGERS = ("none", "wrong", "expired")
+
+
+@pytest.fixture
+async def broker(tmp_path):
+    """A broker with a token of each role, and one that has expired."""
+    secrets, tokens = {"none": None, "wrong": "bq_wrong"}, []
+    for role in Role:
+        secrets[role], token = new_token(f"a-{role}", [role])
+        tokens.append(token)
+    secrets["expired"], token = new_token("an-old-admin", ["admin"], datetime.now(UTC) - timedelta(days=1))
+    secrets["other worker"], other = new_token("another-worker", ["worker"])
+    storage = LocalFileSystemStorage(tmp_path / "queue.json")
+    async with serving(storage, tokens=Tokens([*tokens, token, other])) as running:
+        while not running.is_leading:
+            await asyncio.sleep(0.01)
+        yield SimpleNamespace(grpc=running.address, http=f"http://{running.http}", secrets=secrets)
+
+
+def bearer(secret):
+    return {"authorization": f"Bearer {secret}"} if secret else {}
+
+
+def new_rpc():
+    return Rpc(Service(Broker(LocalFileSystemStorage("queue.json"))))
+
+
+def http_table():
+    """Every route with its method, as a path that can be asked for, and who may; None is everybody."""
+    service = Service(Broker(LocalFileSystemStorage("queue.json")))
+    rpc = Rpc(service)
+    calls = {(call.method, call.path): {call.role} for call in CALLS.values()}
+    for route in HttpShell(service, rpc, Door()).app.routes:
+        if isinstance(route, WebSocketRoute):
+            continue
+        for method in route.methods - {"HEAD"}:
+            key = method, route.path
+            path = route.path.replace("{name:path}", "payloads/000000000001-00000000000000aa")
+            for name in ("{jobId}", "{name}", "{batchId}", "{limitKey}", "{type}"):
+                path = path.replace(name, "some")
+            if route.path == "/v1/rpc/{method}":
+                for name, one in rpc.methods.items():
+                    yield method, f"/v1/rpc/{name}", {one.role}, asked(one.request.DESCRIPTOR)
+            elif key in OPEN_ROUTES:
+                yield method, path, None, b""
+            else:
+                assert "{" not in path, f"how is {path} asked for?"
+                allowed = calls.get(key) or OTHER_ROUTES.get(key)
+                assert allowed, f"who may {method} {route.path}? Make it a call, or list it here"
+                yield method, path, allowed, b""
+
+
+def asked(descriptor):
+    """A message of a kind; a worker speaks of a claim by its token."""
+    has_claim = "claim" in descriptor.fields_by_name
+    message = getattr(pb, descriptor.name)(**{"claim": CLAIM} if has_claim else {})
+    return message.SerializeToString()
+
+
+def may(role, allowed):
+    return allowed == VIEWERS or role is Role.ADMIN or role in allowed
+
+
+async def test_every_route_wants_a_good_token_of_the_right_role(broker):
+    table = list(http_table())
+    assert len(table) > len(CALLS) + len(new_rpc().methods)
+    async with httpx.AsyncClient(base_url=broker.http, timeout=20) as client:
+
+        async def status_of(method, path, kind, content=b""):
+            headers = bearer(broker.secrets[kind])
+            request = client.build_request(method, path, content=content, headers=headers)
+            # Some answers are streams that do not end.
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
+            assert (answer.status_code == 401) == (answer.headers.get("www-authenticate") == "Bearer")
+            return answer.status_code
+
+        for method, path, allowed, content in table:
+            for kind in (*STRANGERS, *Role):
+                status = await status_of(method, path, kind, content)
+                if allowed is None:
+                    assert status not in (401, 403), (method, path, kind)
+                elif kind in STRANGERS:
+                    assert status == 401, (method, path, kind)
+                else:
+                    assert (status == 403) != may(kind, allowed), (method, path, kind, status)
+                    assert status != 401, (method, path, kind)
+        # What is not there is no secret, but whoever asks has to say who they are wherever something is.
+        assert await status_of("GET", "/v1/nothing", "none") == 404
+
+
+async def test_every_method_of_grpc_wants_a_good_token_of_the_right_role(broker):
+    methods = new_rpc().methods
+    async with grpc.aio.insecure_channel(broker.grpc) as channel:
+        for method in SERVICE.methods:
+            allowed = STREAMS.get(method.name) or {methods[method.name].role}
+            for kind in (*STRANGERS, *Role):
+                code = await code_of(channel, method, tuple(bearer(broker.secrets[kind]).items()))
+                if kind in STRANGERS:
+                    assert code is grpc.StatusCode.UNAUTHENTICATED, (method.name, kind)
+                else:
+                    is_refused = code is grpc.StatusCode.PERMISSION_DENIED
+                    assert is_refused != may(kind, allowed), (method.name, kind, code)
+                    assert code is not grpc.StatusCode.UNAUTHENTICATED, (method.name, kind)
+
+
+async def code_of(channel, method, metadata):
+    streams = method.client_streaming, method.server_streaming
+    kind = "_".join("stream" if is_stream else "unary" for is_stream in streams)
+    call = getattr(channel, kind)(f"/{SERVICE.full_name}/{method.name}")
+    content = asked(method.input_type)
+    try:
+        if method.client_streaming:
+            await call(iter([content]), metadata=metadata, timeout=20)
+        elif method.server_streaming:
+            [_ async for _ in call(content, metadata=metadata, timeout=20)]
+        else:
+            await call(content, metadata=metadata, timeout=20)
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_only_health_and_reflection_are_open_beside_the_queue(broker):
+    def look():
+        with grpc.insecure_channel(broker.grpc) as channel:
+            assert {*ProtoReflectionDescriptorDatabase(channel).get_services()} == {
+                SERVICE.full_name,
+                *OPEN_SERVICES,
+            }
+            check = channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                response_deserializer=health_pb2.HealthCheckResponse.FromString,
+            )
+            assert check(health_pb2.HealthCheckRequest(), timeout=20).status == 1
+
+    await asyncio.to_thread(look)
+
+
+def operation_of(field):
+    """An operation of a kind, as well-formed as need be to come as far as the question who may."""
+    operation = pb.Operation()
+    message = getattr(operation, field.name)
+    message.SetInParent()
+    single = {
+        "dequeue": {"token": "t"},
+        "dequeue_segment": {"token": "t"},
+        "redrive": {"job_id": "1", "new_id": "2"},
+        "put_schedule": {"name": "s", "every_s": 1, "job": NEW_JOB},
+        "enqueue_batch": {
+            "then": NEW_JOB,
+            "jobs": pb.EnqueueRequest(),
+        },
+        "set_limit": {"entrypoint": "x", "limit": pb.Limit(max_running=1)},
+    }
+    given = single.get(field.name) or (
+        {"claim": CLAIM} if "claim" in field.message_type.fields_by_name else {}
+    )
+    for name, value in given.items():
+        if isinstance(value, str | int):
+            setattr(message, name, value)
+        else:
+            getattr(message, name).CopyFrom(value)
+    return operation
+
+
+# What each operation within a Batch needs. A new one is an admin's until somebody decides.
+OPERATIONS = {
+    Role.VIEWER: {
+        "find",
+        "stats",
+        "version",
+        "find_batch",
+        "look_up",
+        "list_schedules",
+        "limits",
+        "transaction",
+    },
+    Role.PRODUCER: {
+        *("enqueue", "enqueue_segments", "enqueue_batch", "cancel", "put_schedule", "remove_schedule"),
+    },
+    Role.WORKER: {
+        *("dequeue", "ack", "ack_many", "nack", "heartbeat", "heartbeat_many", "release", "bury", "crash"),
+        *("dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment"),
+    },
+}
+
+
+@pytest.mark.parametrize("way", ["grpc", "http"])
+async def test_every_operation_of_a_batch_needs_its_role(broker, way):
+    fields = pb.Operation.DESCRIPTOR.fields
+    async with asking(broker, way) as ask:
+        for number, field in enumerate(fields):
+            [role] = [role for role, names in OPERATIONS.items() if field.name in names] or [Role.ADMIN]
+            for kind in Role:
+                batch = pb.BatchRequest(
+                    session=f"{kind}-{number}", number=1, operations=[operation_of(field)]
+                )
+                [answer] = (await ask("Batch", batch, pb.BatchResponse, kind)).answers
+                is_refused = answer.refusal.error == "ForbiddenError"
+                assert is_refused != may(kind, {role}), (field.name, kind, answer)
+
+
+@asynccontextmanager
+async def asking(broker, way):
+    """Asks by messages, over gRPC or over HTTP."""
+    if way == "grpc":
+        async with grpc.aio.insecure_channel(broker.grpc) as channel:
+
+            async def ask(method, request, response, kind):
+                call = channel.unary_unary(f"/{SERVICE.full_name}/{method}")
+                content = request.SerializeToString()
+                metadata = tuple(bearer(broker.secrets[kind]).items())
+                return response.FromString(await call(content, metadata=metadata, timeout=20))
+
+            yield ask
+        return
+    async with httpx.AsyncClient(base_url=broker.http, timeout=20) as client:
+
+        async def ask(method, request, response, kind):
+            headers = bearer(broker.secrets[kind])
+            content = request.SerializeToString()
+            answer = await client.post(f"/v1/rpc/{method}", content=content, headers=headers)
+            assert answer.status_code == 200, answer.content
+            return response.FromString(answer.content)
+
+        yield ask
+
+
+@pytest.mark.parametrize("kind", [Role.VIEWER, Role.PRODUCER, "other worker"])
+async def test_nobody_but_its_worker_and_admins_sees_the_token_of_a_claim(broker, kind):
+    small = Settings(hot_jobs_max=10, segment_jobs_max=10)
+    worker = bucketq.connect(f"grpc://{broker.grpc}", token=broker.secrets[Role.WORKER])
+    admin = bucketq.connect(f"grpc://{broker.grpc}", token=broker.secrets[Role.ADMIN], settings=small)
+    async with worker, admin:
+        await admin.enqueue("mail", {"n": 1}, key="k")
+        await admin.enqueue_many("many", range(30))
+        [job] = await worker.dequeue("mail")
+        held = await worker.dequeue_segment("many")
+        claims = {job.token.encode(), held.hold.token.encode()}
+        sessions = [name.encode() for name in json.loads(await state_for(broker, Role.ADMIN))["sessions"]]
+        assert sessions, "there are some to be hidden"
+        in_segment = (await jobs_for(broker, Role.ADMIN))[-1].id
+        seen = await everything_seen(broker, kind, job.id, in_segment)
+        for secret in (*claims, *sessions):
+            assert secret not in seen
+        seen = await everything_seen(broker, Role.ADMIN, job.id, in_segment)
+        for secret in (*claims, *sessions):
+            assert secret in seen, "and it would have been found"
+
+
+async def state_for(broker, kind):
+    async with httpx.AsyncClient(base_url=broker.http) as client:
+        return (await client.get("/v1/objects/", headers=bearer(broker.secrets[kind]))).content
+
+
+async def jobs_for(broker, kind):
+    async with asking(broker, "grpc") as ask:
+        request = pb.ListJobsRequest(page_size=1000)
+        return (await ask("ListJobs", request, pb.ListJobsResponse, kind)).jobs
+
+
+async def everything_seen(broker, kind, *job_ids):
+    """All bytes that a caller gets to see by looking, by all ways."""
+    seen = []
+    secret = broker.secrets[kind]
+    operations = [pb.Operation(find=pb.FindRequest(job_id=one)) for one in job_ids]
+    operations += [pb.Operation(look_up=pb.LookUpRequest(job_id=one)) for one in job_ids]
+    if kind in (Role.PRODUCER, Role.ADMIN):
+        # Also what is there already is told to those who want to add it, and where a job may be.
+        again = pb.NewJob(
+            entrypoint="mail", id=f"again-{kind}", created_at_us=1, options=pb.JobOptions(key="k")
+        )
+        operations.append(pb.Operation(enqueue=pb.EnqueueRequest(jobs=[again])))
+        operations.append(pb.Operation(cancel=pb.CancelRequest(job_id=job_ids[1])))
+    for way in ("grpc", "http"):
+        async with asking(broker, way) as ask:
+            jobs = await ask("ListJobs", pb.ListJobsRequest(page_size=1000), pb.ListJobsResponse, kind)
+            batch = pb.BatchRequest(session=f"{kind} {way}", number=1, operations=operations)
+            answers = await ask("Batch", batch, pb.BatchResponse, kind)
+            assert "refusal" not in {answer.WhichOneof("answer") for answer in answers.answers}
+            seen += [jobs.SerializeToString(), answers.SerializeToString()]
+    async with httpx.AsyncClient(base_url=broker.http, timeout=20) as client:
+        for call in CALLS.values():
+            if call.role is Role.VIEWER and call.method == "GET" and "{jobId}" in call.path:
+                for job_id in job_ids:
+                    seen.append(await got(client, call.path.replace("{jobId}", job_id), secret))
+            elif call.role is Role.VIEWER and call.method == "GET" and "{" not in call.path:
+                seen.append(await got(client, call.path, secret))
+        seen.append(await got(client, "/v1/objects/", secret))
+    async with bucketq.connect(f"grpc://{broker.grpc}", token=secret) as q:
+        state = await q.read_state()
+        seen += [repr(state.jobs).encode(), repr(list(state.backlog)).encode()]
+        seen += [repr(await q.find(job_id)).encode() for job_id in job_ids]
+    return b"\n".join(seen)
+
+
+async def got(client, path, secret):
+    async with client.stream("GET", path, headers=bearer(secret)) as answer:
+        assert answer.status_code < 500, (path, await answer.aread())
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
+            return await anext(answer.aiter_raw())
+        return await answer.aread()
+
+
+async def test_a_worker_settles_only_what_it_holds(broker):
+    async with httpx.AsyncClient(base_url=broker.http, timeout=20) as client:
+
+        async def post(path, content, kind):
+            return await client.post(path, json=content, headers=bearer(broker.secrets[kind]))
+
+        jobs = []
+        for _ in range(3):
+            await post("/v1/jobs", {"payload": 1}, Role.PRODUCER)
+            jobs.append((await post("/v1/jobs/claim", {"workerId": "w"}, Role.WORKER)).json())
+        job, other, _ = jobs
+        for content in (
+            {"workerId": "w"},
+            {"workerId": "w@a-worker"},
+            {"workerId": "w", "token": "guess"},
+            {},
+        ):
+            for end in ("complete", "heartbeat", "fail"):
+                refused = await post(f"/v1/jobs/{job['jobId']}/{end}", content, "other worker")
+                assert (refused.status_code, refused.json()["_tag"]) == (409, "ClaimLostError")
+        assert (
+            await post(f"/v1/jobs/{job['jobId']}/heartbeat", {"workerId": "w"}, Role.WORKER)
+        ).status_code == 204
+        assert (
+            await post(f"/v1/jobs/{job['jobId']}/complete", {"workerId": "w"}, Role.WORKER)
+        ).status_code == 204
+        # A claim's token is proof enough, whoever shows it.
+        settled = await post(f"/v1/jobs/{other['jobId']}/complete", {"token": other["token"]}, "other worker")
+        assert settled.status_code == 204
+    async with asking(broker, "grpc") as ask:
+        claim = pb.Claim(job_id=jobs[2]["jobId"])
+        for method in ("Ack", "Nack", "Heartbeat"):
+            request = getattr(pb, f"{method}Request")(claim=claim)
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await ask(method, request, pb.Done, Role.WORKER)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        await ask("Ack", pb.AckRequest(claim=claim), pb.Done, Role.ADMIN)
+
+
+OUTSIDE = [
+    *(
+        "../queue.json",
+        "..%2fqueue.json",
+        "%2e%2e/queue.json",
+        "%2e%2e%2fqueue.json",
+        "backlog/../../queue.json",
+    ),
+    *("backlog/..%2f..%2fqueue.json", "%2fetc/passwd", "/etc/passwd", "..%5cqueue.json", "..%252fqueue.json"),
+    *(
+        "%00",
+        "backlog/%00",
+        "queue.json%00",
+        ".lock",
+        "a%0ab",
+        "a" * 5000,
+        "backlog//x",
+        "backlog/",
+        "%ff%fe",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+async def test_no_name_of_an_object_leads_outside(broker, tmp_path, name):
+    outside = tmp_path / "outside.json"
+    outside.write_text("{}")
+    host, _, port = broker.http.removeprefix("http://").rpartition(":")
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    for method in ("GET", "PUT"):
+        # By hand: clients would tidy the path up.
+        reader, writer = await asyncio.open_connection(host, port)
+        head = (
+            f"{method} /v1/objects/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n"
+        )
+        token = broker.secrets[Role.WORKER]
+        writer.write(f"{head}authorization: Bearer {token}\r\n\r\nx".encode())
+        answer = await reader.read()
+        writer.close()
+        assert answer.split()[1] in (b"400", b"404"), answer
+        assert b"Traceback" not in answer
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
