@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from bucketq.errors import StorageError
 
-
 _NAME_BYTES_MAX = 250
 
 
