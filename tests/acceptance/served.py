@@ -45,6 +45,10 @@ class Served:
     def http(self):
         return self.wait_for("serving ")["message"].split("://")[-1]
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def signal(self, number):
         self._process.send_signal(number)
 

@@ -6,6 +6,7 @@ role nobody has thought of fails here.
 
 import asyncio
 import json
+import re
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from bucketq.broker.broker import Broker
 from bucketq.broker.calls import CALLS
 from bucketq.broker.door import Door
 from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.place import Place
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.serving import serving
@@ -38,6 +40,7 @@ OPEN_SERVICES = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflect
 # What is no call, and so has no role of its own in the table of calls.
 VIEWERS, CREATORS = {Role.VIEWER}, {Role.PRODUCER, Role.WORKER}
 OTHER_ROUTES = {
+    ("GET", "/v1/events"): VIEWERS,
     ("GET", "/v1/objects/{name:path}"): VIEWERS,
     ("PUT", "/v1/objects/{name:path}"): CREATORS,
 }
@@ -79,22 +82,19 @@ def http_table():
     calls = {(call.method, call.path): {call.role} for call in CALLS.values()}
     for route in HttpShell(service, rpc, Door()).app.routes:
         if isinstance(route, WebSocketRoute):
+            assert route.path == "/v1/ws", "who may come in there?"
             continue
-        for method in route.methods - {"HEAD"}:
+        assert isinstance(route.endpoint, Place), f"who may do what at {route.path}?"
+        for method in route.endpoint.endpoints:
             key = method, route.path
-            path = route.path.replace("{name:path}", "payloads/000000000001-00000000000000aa")
-            for name in ("{jobId}", "{name}", "{batchId}", "{limitKey}", "{type}"):
-                path = path.replace(name, "some")
             if route.path == "/v1/rpc/{method}":
                 for name, one in rpc.methods.items():
                     yield method, f"/v1/rpc/{name}", {one.role}, asked(one.request.DESCRIPTOR)
-            elif key in OPEN_ROUTES:
-                yield method, path, None, b""
-            else:
-                assert "{" not in path, f"how is {path} asked for?"
-                allowed = calls.get(key) or OTHER_ROUTES.get(key)
-                assert allowed, f"who may {method} {route.path}? Make it a call, or list it here"
-                yield method, path, allowed, b""
+                continue
+            allowed = None if key in OPEN_ROUTES else calls.get(key) or OTHER_ROUTES.get(key)
+            assert allowed or key in OPEN_ROUTES, f"who may {method} {route.path}? List it here"
+            path = route.path.replace("{name:path}", "payloads/000000000001-00000000000000aa")
+            yield method, re.sub(r"{\w+}", "some", path), allowed, b""
 
 
 def asked(descriptor):

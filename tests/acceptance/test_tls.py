@@ -7,9 +7,11 @@ import ssl
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import bucketq
 import bucketq.sync
@@ -113,10 +115,12 @@ async def test_a_broker_that_is_not_trusted_is_not_spoken_to(url, pair, authorit
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_certificate_is_for_a_host(url, authority, way):
-    async with running(url, authority.issue("queue.example")) as broker:
-        async with bucketq.connect(addresses(way, broker), tls=authority.client(), settings=SHORT) as q:
-            with pytest.raises(BrokerUnavailableError, match=r"certificate"):
-                await q.stats()
+    async with (
+        running(url, authority.issue("queue.example")) as broker,
+        bucketq.connect(addresses(way, broker), tls=authority.client(), settings=SHORT) as q,
+    ):
+        with pytest.raises(BrokerUnavailableError, match=r"certificate"):
+            await q.stats()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -165,8 +169,11 @@ async def test_certificates_that_cannot_be_used_are_told_at_the_start(url, pair,
     _, other = authority.issue("other")
     nothing, empty, encrypted = (str(tmp_path / name) for name in ("nothing", "empty", "encrypted"))
     (tmp_path / "empty").write_text("")
-    command = ["openssl", "pkey", "-in", key, "-aes256", "-passout", "pass:x", "-out", encrypted]
-    subprocess.run(command, check=True, capture_output=True)
+    content = (tmp_path / Path(key).name).read_bytes()
+    locked = serialization.BestAvailableEncryption(b"password")
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = serialization.load_pem_private_key(content, None).private_bytes(pem, pkcs8, locked)
+    (tmp_path / "encrypted").write_bytes(private)
     for wrong in ((cert, other), (nothing, key), (empty, key), (cert, encrypted)):
         with pytest.raises(ConfigurationError, match="cannot be used"):
             async with running(url, wrong):

