@@ -41,6 +41,10 @@ class Served:
     def address(self):
         return self.wait_for("serving ")["message"].split()[-4].strip(",")
 
+    @property
+    def http(self):
+        return self.wait_for("serving ")["message"].rpartition("http://")[2]
+
     def signal(self, number):
         self._process.send_signal(number)
 
@@ -64,3 +68,12 @@ def served(url, *options, **variables):
         yield broker
     finally:
         broker.stop()
+
+
+# The ways to a broker that a client may go.
+WAYS = ("grpc", "http", "ws")
+
+
+def url_of(way, *brokers):
+    """The URL by which a client goes to these brokers."""
+    return f"{way}://{','.join(one.address if way == 'grpc' else one.http for one in brokers)}"

@@ -1,5 +1,6 @@
-"""The queue contract over both embedded queues and every way to a broker: on memory, a file and a two-method
-adapter; and again with limits so small that most jobs stand in segments and every payload in an object, also on S3."""
+"""The queue contract over both embedded queues and every way to a broker: on memory, a file and a
+two-method adapter; and again with limits so small that most jobs stand in segments and every payload in
+an object, also on S3."""
 
 import asyncio
 import uuid
