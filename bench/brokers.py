@@ -1,8 +1,8 @@
 """Brokers: what it costs to reach a queue through one, in a process of its own.
 
-The embedded queue and the remote one take turns with the same callers. What one caller waits
-longer is the difference of two medians. Idle workers are counted by the CPU that the broker
-and this process, the client, have used.
+The embedded queue and the remote one take turns with the same callers, and so do the three ways to
+a broker. What one caller waits longer is the difference of two medians. Idle workers are counted by
+the CPU that the broker and this process, the client, have used.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ class Amount:
     """How much is measured."""
 
     callers: int = 1000
+    callers_by_way: int = 100
     rounds: int = 10
     turns: int = 5
     single: int = 300
@@ -38,7 +39,7 @@ class Amount:
 
     def shortened(self) -> "Amount":
         """The same for a quick look."""
-        return Amount(callers=50, rounds=2, turns=1, single=5, idle_s=3.5)
+        return Amount(callers=50, callers_by_way=10, rounds=2, turns=1, single=5, idle_s=3.5)
 
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
@@ -67,8 +68,40 @@ async def _measure(folder: Path, amount: Amount) -> list[Finding]:
             findings.append(Finding(name, here, here * ratio, least=0.40))
             added_ms = (await _latency_s(remote, amount) - await _latency_s(embedded, amount)) * 1000
             findings.append(Finding(f"2 ms, and what one caller waits longer, {place}", 2, added_ms, most=1))
+    findings += await _ways(f"file://{folder}/ways.json", amount)
     findings += await _idle(f"file://{folder}/idle.json", amount)
     return findings
+
+
+async def _ways(url: str, amount: Amount) -> list[Finding]:
+    """Enqueues by gRPC, HTTP and WebSocket, through one broker, in turns."""
+    rates: dict[str, list[float]] = {"grpc": [], "http": [], "ws": []}
+    with _broker(url) as (address, http, _):
+        for _ in range(amount.turns):
+            for way, found in rates.items():
+                async with bucketq.connect(f"{way}://{address if way == 'grpc' else http}") as q:
+                    await q.stats()
+                    found.append(await _enqueue_rate(q, amount))
+    by_grpc = median(rates["grpc"])
+    return [
+        Finding(
+            f"enqueues a second, {amount.callers_by_way} callers, by gRPC and by {name}",
+            by_grpc,
+            by_grpc * median(there / here for here, there in zip(rates["grpc"], rates[way], strict=True)),
+            least=0.7,
+        )
+        for way, name in (("http", "HTTP"), ("ws", "WebSocket"))
+    ]
+
+
+async def _enqueue_rate(q: Queue, amount: Amount) -> float:
+    async def call(number: int) -> None:
+        for _ in range(5 * amount.rounds):
+            await q.enqueue("mail", {"number": number, "to": "alice@example.com"})
+
+    started_s = time.perf_counter()
+    await asyncio.gather(*map(call, range(amount.callers_by_way)))
+    return 5 * amount.rounds * amount.callers_by_way / (time.perf_counter() - started_s)
 
 
 async def _throughput(q: Queue, amount: Amount) -> float:
@@ -94,7 +127,7 @@ async def _latency_s(q: Queue, amount: Amount) -> float:
 
 
 async def _idle(url: str, amount: Amount) -> list[Finding]:
-    with _broker(url) as (address, process):
+    with _broker(url) as (address, _, process):
         async with bucketq.connect(f"grpc://{address}") as q:
             await q.stats()
             waiting = [asyncio.create_task(q.dequeue(wait=3600)) for _ in range(amount.callers)]
@@ -122,14 +155,14 @@ async def _idle(url: str, amount: Amount) -> list[Finding]:
 @asynccontextmanager
 async def _both(url: str) -> AsyncIterator[tuple[Queue, Queue]]:
     """The same kind of queue twice: embedded, and through a broker."""
-    with _broker(url.replace("queue.json", "remote.json")) as (address, _):
+    with _broker(url.replace("queue.json", "remote.json")) as (address, _, _):
         async with bucketq.connect(url) as embedded, bucketq.connect(f"grpc://{address}") as remote:
             yield embedded, remote
 
 
 @contextmanager
-def _broker(url: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """A broker in a process of its own, and its address."""
+def _broker(url: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
+    """A broker in a process of its own, and its addresses for gRPC and for HTTP."""
     command = [
         sys.executable,
         "-m",
@@ -146,12 +179,16 @@ def _broker(url: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
+            log = ""
             for line in process.stderr:
-                if found := re.search(r"leading, at (\S+)", json.loads(line)["message"]):
+                log += json.loads(line)["message"] + "\n"
+                leads = re.search(r"leading, at (\S+)", log)
+                serves = re.search(r"and at http://(\S+)", log)
+                if leads and serves:
                     break
             else:
                 raise RuntimeError("the broker did not start")
-            yield found[1], process
+            yield leads[1], serves[1], process
         finally:
             process.terminate()
 

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
 
 from bucketq.codec import leader_of
 from bucketq.embedded import BrokerQueue
@@ -16,6 +17,42 @@ from bucketq.tls import Tls
 
 GRPC_PORT = 7420
 HTTP_PORT = 8420
+
+
+class _Way(NamedTuple):
+    """One way to brokers. What it needs is an extra, so it is imported when the way is taken."""
+
+    brokers: str
+    port: int
+    is_encrypted: bool
+
+    def open(self, token: str | None, tls: Tls | None) -> Brokers:
+        module, _, name = self.brokers.partition(":")
+        try:
+            opened: Brokers = getattr(import_module(f"bucketq.remote.{module}"), name)(token, tls)
+        except ImportError as error:
+            raise ConfigurationError("brokers take an extra: pip install 'bucketq[broker]'") from error
+        return opened
+
+    def identity(self, token: str | None, tls: Tls | None) -> tuple[str | None, Tls | None]:
+        """The token and the certificates; the environment's where none were given."""
+        token = (token or os.environ.get("BUCKETQ_TOKEN", "")).strip() or None
+        if self.is_encrypted:
+            return token, tls or Tls.from_environment() or Tls()
+        if tls is not None:
+            raise ConfigurationError("tls= is for encrypted connections: grpcs://, https:// or wss://")
+        return token, None
+
+
+_WAYS = {
+    "grpc": _Way("grpc_brokers:GrpcBrokers", GRPC_PORT, is_encrypted=False),
+    "grpcs": _Way("grpc_brokers:GrpcBrokers", GRPC_PORT, is_encrypted=True),
+    "http": _Way("http_brokers:HttpBrokers", HTTP_PORT, is_encrypted=False),
+    "https": _Way("http_brokers:HttpBrokers", HTTP_PORT, is_encrypted=True),
+    "ws": _Way("ws_brokers:WsBrokers", HTTP_PORT, is_encrypted=False),
+    "wss": _Way("ws_brokers:WsBrokers", HTTP_PORT, is_encrypted=True),
+}
+BROKER_SCHEMES = tuple(_WAYS)
 
 
 def connect(
@@ -36,19 +73,21 @@ def connect(
     `gs://bucket/key.json`, `az://container/key.json`. `storage_options` go to the storage
     adapter, such as `endpoint_url` for S3-compatible servers.
 
-    Brokers: `grpc://host:port,host:port`, or the URL of their storage with `via="broker"`,
-    which reads the leader's address from the queue; `grpcs://` for encrypted connections.
-    `token` says who you are, `tls` whom you trust. Without them the environment is asked:
-    BUCKETQ_TOKEN; BUCKETQ_CA, BUCKETQ_CERT and BUCKETQ_KEY. Raises ConfigurationError for a URL
-    that names neither, and for a token that would travel unencrypted beyond this machine.
+    Brokers: `grpc://host:port,host:port`, `http://…` or `ws://…`, and encrypted `grpcs://…`,
+    `https://…` or `wss://…`; or the URL of their storage with `via="broker"`, which reads the
+    leader's address from the queue. `token` says who you are, `tls` whom you trust. Without them
+    the environment is asked: BUCKETQ_TOKEN; BUCKETQ_CA, BUCKETQ_CERT and BUCKETQ_KEY. Raises
+    ConfigurationError for a URL that names neither, and for a token that would travel unencrypted
+    beyond this machine.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme in ("grpc", "grpcs"):
-        addresses = [with_port(address) for address in rest.strip("/").split(",")]
-        way = _way(scheme, token, tls)
+    scheme, _, hosts = url.partition("://")
+    if scheme in _WAYS:
+        way = _WAYS[scheme]
+        identity = way.identity(token, tls)
+        addresses = [with_port(address, way.port) for address in hosts.strip("/").split(",")]
         for address in addresses:
-            check_way(address, way[0], is_encrypted=way[1] is not None)
-        return RemoteQueue(lambda: _grpc_brokers(*way), addresses, settings=settings)
+            check_way(address, identity[0], is_encrypted=way.is_encrypted)
+        return RemoteQueue(lambda: way.open(*identity), addresses, scheme=scheme, settings=settings)
     storage = open_storage(url, **(storage_options or {}))
     if via is None:
         return BrokerQueue(storage, settings=settings)
@@ -56,9 +95,10 @@ def connect(
         raise ConfigurationError(f"via is 'broker' or None, not {via!r}")
     # The leader's address in queue.json does not say whether it is to be spoken to in the open.
     tls = tls or Tls.from_environment()
-    way = _way("grpcs" if tls else "grpc", token, tls)
+    by_grpc = _WAYS["grpcs" if tls else "grpc"]
+    who = by_grpc.identity(token, tls)
     return RemoteQueue(
-        lambda: _grpc_brokers(*way),
+        lambda: by_grpc.open(*who),
         (),
         storage=storage,
         discover=lambda: _leader_of(storage),
@@ -66,39 +106,20 @@ def connect(
     )
 
 
-def with_port(address: str) -> str:
+def with_port(address: str, port: int = GRPC_PORT) -> str:
     """An address with its port, if need be the default one.
 
     >>> with_port("10.0.0.7")
     '10.0.0.7:7420'
     """
     address = address.strip()
-    host, _, port = address.rpartition(":") if ":" in address else (address, "", str(GRPC_PORT))
-    if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
+    host, _, given = address.rpartition(":") if ":" in address else (address, "", str(port))
+    if not host or not set(host).isdisjoint("@/?# ") or not given.isdigit() or not 0 < int(given) < 65536:
         raise ConfigurationError(
-            "a broker's address is host:port, such as grpc://10.0.0.7:7420,10.0.0.8:7420"
+            f"a broker's address is host:port, such as 10.0.0.7:{port}; several of them are"
+            f" 10.0.0.7:{port},10.0.0.8:{port}"
         )
-    return f"{host}:{port}"
-
-
-def _way(scheme: str, token: str | None, tls: Tls | None) -> tuple[str | None, Tls | None]:
-    """The token and the certificates for a scheme; the environment's where none were given."""
-    token = (token or os.environ.get("BUCKETQ_TOKEN", "")).strip() or None
-    if scheme.endswith("s"):
-        return token, tls or Tls.from_environment() or Tls()
-    if tls is not None:
-        raise ConfigurationError(f"tls= is for encrypted connections: {scheme}s://")
-    return token, None
-
-
-def _grpc_brokers(token: str | None, tls: Tls | None) -> Brokers:
-    try:
-        from bucketq.remote.grpc_brokers import GrpcBrokers
-    except ImportError as error:
-        raise ConfigurationError(
-            "brokers are reached by gRPC, which is an extra: pip install 'bucketq[broker]'"
-        ) from error
-    return GrpcBrokers(token, tls)
+    return f"{host}:{given}"
 
 
 async def _leader_of(storage: Bucket) -> str:

@@ -72,3 +72,12 @@ def served(url, *options, **variables):
         yield broker
     finally:
         broker.stop()
+
+
+# The ways to a broker that a client may go.
+WAYS = ("grpc", "http", "ws")
+
+
+def url_of(way, *brokers):
+    """The URL by which a client goes to these brokers."""
+    return f"{way}://{','.join(one.address if way == 'grpc' else one.http for one in brokers)}"

@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 import bucketq
 from bucketq import BrokerUnavailableError, DirectQueue, LocalFileSystemStorage, OutcomeUnknownError, Settings
 from bucketq.v1 import queue_pb2 as pb
-from tests.acceptance.served import Served, served
+from tests.acceptance.served import WAYS, Served, served, url_of
 
 QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
 
@@ -31,12 +31,13 @@ async def until(condition, limit_s=20):
         await asyncio.sleep(0.05)
 
 
-async def test_a_client_works_while_leaders_come_and_go(url):
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_client_works_while_leaders_come_and_go(url, way):
     with served(url, *QUICK) as first:
         first.wait_for("leading")
         with served(url, *QUICK) as second:
             second.wait_for("another broker leads")
-            addresses = f"grpc://{first.address},{second.address}"
+            addresses = url_of(way, first, second)
             async with bucketq.connect(addresses) as q:
                 await q.enqueue("mail", {"n": 1})
                 [job] = await q.dequeue("mail", wait=10)
@@ -54,15 +55,16 @@ async def test_a_client_works_while_leaders_come_and_go(url):
                     assert third.wait_for("leading")["epoch"] == 3
                     async with bucketq.connect(url, via="broker") as other:
                         assert (await other.stats()).completed_total == 1
-                    async with bucketq.connect(f"grpc://{third.address}") as other:
+                    async with bucketq.connect(url_of(way, third)) as other:
                         assert len(await other.dequeue("mail", wait=10)) == 1
 
 
-async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url):
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url, way):
     with served(url, *QUICK) as first:
         first.wait_for("leading")
         with served(url, *QUICK) as second:
-            async with bucketq.connect(f"grpc://{first.address},{second.address}") as q:
+            async with bucketq.connect(url_of(way, first, second)) as q:
                 await q.enqueue("mail", 1)
                 first.signal(signal.SIGSTOP)
                 await q.enqueue("mail", 2)
@@ -85,10 +87,11 @@ async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, t
             assert (await q.stats()).completed_total == 1
 
 
-async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url):
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url, way):
     with served(url, "--commit-interval", "1") as broker:
         broker.wait_for("leading")
-        async with bucketq.connect(f"grpc://{broker.address}", settings=Settings(retry_for_s=0.5)) as q:
+        async with bucketq.connect(url_of(way, broker), settings=Settings(retry_for_s=0.5)) as q:
             await q.stats()
             added = []
 
@@ -111,16 +114,18 @@ async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url):
         assert state.leader is None
 
 
-async def test_without_a_broker_a_client_says_so_and_what_to_do():
-    async with bucketq.connect("grpc://localhost:1", settings=Settings(retry_for_s=0.5)) as q:
+@pytest.mark.parametrize("way", WAYS)
+async def test_without_a_broker_a_client_says_so_and_what_to_do(way):
+    async with bucketq.connect(f"{way}://localhost:1", settings=Settings(retry_for_s=0.5)) as q:
         with pytest.raises(BrokerUnavailableError, match="bucketq serve"):
             await q.enqueue("mail")
 
 
-async def test_a_broker_that_dies_and_is_not_followed_leaves_the_outcome_open(url):
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_broker_that_dies_and_is_not_followed_leaves_the_outcome_open(url, way):
     with served(url) as broker:
         broker.wait_for("leading")
-        async with bucketq.connect(f"grpc://{broker.address}", settings=Settings(retry_for_s=0.5)) as q:
+        async with bucketq.connect(url_of(way, broker), settings=Settings(retry_for_s=0.5)) as q:
             await q.enqueue("mail")
             broker.signal(signal.SIGSTOP)
             with pytest.raises(OutcomeUnknownError):
@@ -445,7 +450,8 @@ async def test_many_large_results_do_not_pass_what_a_message_may_hold(url):
             assert (await q.stats()).completed_total == len(jobs) == 1500
 
 
-async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_path):
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_path, way):
     # As in a queue that is old enough to have forgotten clients.
     await DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json")).enqueue("mail")
     path = tmp_path / "queue.json"
@@ -454,7 +460,7 @@ async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_
         first.wait_for("leading")
         with served(url, *QUICK) as second:
             second.wait_for("another broker leads")
-            async with bucketq.connect(f"grpc://{second.address},{first.address}") as q:
+            async with bucketq.connect(url_of(way, second, first)) as q:
                 await q.enqueue("mail")
                 assert (await q.stats()).enqueued_total == 2
 
@@ -484,9 +490,10 @@ def test_a_queue_that_no_waiting_will_mend_is_refused_at_the_start(url, tmp_path
     assert "not a readable queue" in broker.log[-1]["message"]
 
 
-async def test_a_client_that_gave_up_waiting_is_closed_soon():
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_client_that_gave_up_waiting_is_closed_soon(way):
     began_s = time.monotonic()
-    async with bucketq.connect("grpc://localhost:1") as q:
+    async with bucketq.connect(f"{way}://localhost:1") as q:
         for call in (q.enqueue("mail"), q.dequeue(wait=60)):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(call, 0.5)

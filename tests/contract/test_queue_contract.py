@@ -1,5 +1,6 @@
-"""The queue contract over both embedded queues: on memory, a file and a two-method adapter; and again
-with limits so small that most jobs stand in segments and every payload in an object, also on S3."""
+"""The queue contract over both embedded queues and every way to a broker: on memory, a file and a
+two-method adapter; and again with limits so small that most jobs stand in segments and every payload in
+an object, also on S3."""
 
 import asyncio
 import uuid
@@ -109,6 +110,22 @@ class Grpc:
             yield q
 
 
+class ByHttp:
+    scheme = "http"
+
+    @asynccontextmanager
+    async def open(self):
+        async with (
+            serving(self.storage, settings=self.settings) as broker,
+            connect(f"{self.scheme}://{broker.http}", settings=self.settings) as q,
+        ):
+            yield q
+
+
+class ByWebSocket(ByHttp):
+    scheme = "ws"
+
+
 class TestGrpcQueue(Grpc, QueueContract):
     settings = SETTINGS
 
@@ -119,6 +136,29 @@ class TestGrpcQueue(Grpc, QueueContract):
 
 class TestGrpcQueueWithTinyLimits(Grpc, OnStoragesWithTinyLimits):
     pass
+
+
+# Which storage is behind a broker makes no difference to the way to it, so one of each kind will do.
+class OnOneStorage:
+    @pytest.fixture(autouse=True)
+    def _storage(self, tmp_path):
+        self.storage = LocalFileSystemStorage(tmp_path / "queue.json")
+
+
+class TestHttpQueue(OnOneStorage, ByHttp, QueueContract):
+    settings = SETTINGS
+
+
+class TestWsQueue(OnOneStorage, ByWebSocket, QueueContract):
+    settings = SETTINGS
+
+
+class TestHttpQueueWithTinyLimits(OnOneStorage, ByHttp, QueueContract):
+    settings = TINY
+
+
+class TestWsQueueWithTinyLimits(OnOneStorage, ByWebSocket, QueueContract):
+    settings = TINY
 
 
 class TestGrpcQueueByStorage(QueueContract):
@@ -151,6 +191,14 @@ class TestSegmentsOfDirectQueue(Direct, OnBucketsInSegments):
 
 class TestSegmentsOfGrpcQueue(Grpc, OnBucketsInSegments):
     pass
+
+
+class TestSegmentsOfHttpQueue(OnOneStorage, ByHttp, SegmentContract):
+    settings = OnBucketsInSegments.settings
+
+
+class TestSegmentsOfWsQueue(OnOneStorage, ByWebSocket, SegmentContract):
+    settings = OnBucketsInSegments.settings
 
 
 class FromThreads:
@@ -201,6 +249,22 @@ class TestSyncGrpcQueue(Sync):
     async def open(self):
         async with serving(InMemoryStorage()) as broker, self.opened(f"grpc://{broker.address}") as q:
             yield q
+
+
+class TestSyncHttpQueue(Sync):
+    scheme = "http"
+
+    @asynccontextmanager
+    async def open(self):
+        async with (
+            serving(InMemoryStorage()) as broker,
+            self.opened(f"{self.scheme}://{broker.http}") as q,
+        ):
+            yield q
+
+
+class TestSyncWsQueue(TestSyncHttpQueue):
+    scheme = "ws"
 
 
 class TestSoleWriter(QueueContract):

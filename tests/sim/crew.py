@@ -1,6 +1,8 @@
 """One real process of the soak: actors on a queue, until it is killed.
 
-    python crew.py FOLDER NAME direct|broker|remote|serve:HOST:PORT STALE_AFTER_S URL [OPTION=VALUE …]
+    python crew.py FOLDER NAME KIND STALE_AFTER_S URL [OPTION=VALUE …]
+
+KIND is direct, broker, remote, or serve:HOST:GRPC_PORT:HTTP_PORT.
 
 Calls go to FOLDER/NAME.calls as they begin and end, writes to FOLDER/NAME.writes.
 """
@@ -79,8 +81,8 @@ async def main(folder, name, kind, stale_after_s, url, *options):
         open_storage(url, **dict(option.split("=", 1) for option in options)), Path(folder) / f"{name}.writes"
     )
     if kind.startswith("serve:"):
-        _, host, port = kind.split(":")
-        await serve(storage, host, int(port), settings)
+        _, host, *ports = kind.split(":")
+        await serve(storage, host, *map(int, ports), settings)
         return
     if kind == "direct":
         queue = RecordedQueue(DirectQueue(storage, settings), world, name, settings.stale_after_s)
@@ -90,11 +92,12 @@ async def main(folder, name, kind, stale_after_s, url, *options):
         await asyncio.gather(*(actor(queue, world) for actor in actors))
 
 
-async def serve(storage, host, port, settings):
+async def serve(storage, host, grpc_port, http_port, settings):
     """Be a broker until SIGTERM."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    async with serving(storage, host=host, grpc_port=port, settings=settings, beats=BEATS):
+    options = {"grpc_port": grpc_port, "http_port": http_port, "settings": settings, "beats": BEATS}
+    async with serving(storage, host=host, **options):
         await stopping.wait()
 
 

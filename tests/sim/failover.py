@@ -17,6 +17,7 @@ from bucketq import JobNotFoundError, open_storage
 from bucketq.codec import decode
 
 CLIENTS = 10
+WAYS = ("grpc", "http", "ws")
 # What a takeover may take beyond the timeout, and what a handover may take.
 GRACE_S = 2.0
 # Longer than any leader lives on while it stands still.
@@ -32,14 +33,18 @@ class Brokers:
     def __init__(self, folder, url, options, places):
         self._storage = open_storage(url, **options)
         self._members = {}
-        for number, (address, within) in enumerate(places.items()):
-            member = Member(folder, f"broker{number}-", f"serve:{address}", url, options, within)
-            self._members[address] = member
+        self._http = []
+        for number, (place, within) in enumerate(places.items()):
+            host, grpc_port, http_port = place.split(":")
+            member = Member(folder, f"broker{number}-", f"serve:{place}", url, options, within)
+            self._members[f"{host}:{grpc_port}"] = member
+            self._http.append(f"{host}:{http_port}")
             member.start()
 
-    @property
-    def url(self):
-        return "grpc://" + ",".join(self._members)
+    def url(self, number):
+        """Where the client of this number finds them; one after the other by another way."""
+        scheme = WAYS[number % len(WAYS)]
+        return f"{scheme}://{','.join(self._members if scheme == 'grpc' else self._http)}"
 
     def leader(self):
         content, etag = asyncio.run(self._storage.read())
@@ -85,8 +90,10 @@ class Brokers:
 
 def failover(folder, url, *, kills, pauses, handovers, **options):
     """Put the leader through all of it while clients are at work; return the record, and the times taken."""
-    brokers = Brokers(folder, url, options, {f"localhost:{port}": () for port in free_ports(2)})
-    clients = [Member(folder, f"client{n}-", "remote", brokers.url, {}) for n in range(CLIENTS)]
+    ports = free_ports(4)
+    places = {f"localhost:{ports[0]}:{ports[1]}": (), f"localhost:{ports[2]}:{ports[3]}": ()}
+    brokers = Brokers(folder, url, options, places)
+    clients = [Member(folder, f"client{n}-", "remote", brokers.url(n), {}) for n in range(CLIENTS)]
     for client in clients:
         client.start()
     took_s = {"kill": [], "pause": [], "handover": []}
@@ -120,11 +127,14 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
     return finish(folder, url, options), took_s
 
 
-def judge_failover(record):
+def judge_failover(record, clients=CLIENTS):
     """The story of what went wrong, or None."""
     for call in record.calls.values():
         if call.error is not None and not isinstance(call.error, JobNotFoundError):
             return f"a client saw an error, not a pause: {call}"
+    answered = {call.process.partition("-")[0] for call in record.calls.values() if call.ended_s is not None}
+    if idle := {f"client{number}" for number in range(clients)} - answered:
+        return f"clients that nobody ever answered: {idle}"
     return judge(record)
 
 

@@ -22,8 +22,9 @@ from crew import BEATS
 from failover import GRACE_S, LEADS_S, Brokers, judge_failover
 from soak import Member, finish, make_folder
 
-STORAGE, CLIENTS = "10.77.0.1", "10.77.0.4"
-PLACES = {"10.77.0.2:7420": "a", "10.77.0.3:7420": "b"}
+STORAGE, CLIENTS_HOST = "10.77.0.1", "10.77.0.4"
+CLIENTS = 6
+PLACES = {"10.77.0.2": "a", "10.77.0.3": "b"}
 CUT_S = BEATS.timeout_s + 3
 
 
@@ -96,7 +97,7 @@ def forward(port):
 def main(folder):
     net = Net()
     try:
-        for name, address in zip("abc", ("10.77.0.2", "10.77.0.3", CLIENTS), strict=True):
+        for name, address in zip("abc", (*PLACES, CLIENTS_HOST), strict=True):
             net.add(name, address)
         with seaweedfs(make_folder(folder, "server")) as server:
             port = int(server.endpoint_url.rpartition(":")[2])
@@ -108,20 +109,22 @@ def main(folder):
 
 
 def play(net, folder, url, options):
-    places = {address: net.within(name) for address, name in PLACES.items()}
+    places = {f"{host}:7420:8420": net.within(name) for host, name in PLACES.items()}
     brokers = Brokers(folder, url, options, places)
-    clients = [Member(folder, f"client{n}-", "remote", brokers.url, {}, net.within("c")) for n in range(4)]
+    clients = [
+        Member(folder, f"client{n}-", "remote", brokers.url(n), {}, net.within("c")) for n in range(CLIENTS)
+    ]
     for client in clients:
         client.start()
     _, leader = brokers.wait_for_another(0, limit_s=30)
     for what, addresses, is_followed in [
         ("the storage", [STORAGE], True),
-        ("its clients", [CLIENTS], False),
-        ("both", [STORAGE, CLIENTS], True),
+        ("its clients", [CLIENTS_HOST], False),
+        ("both", [STORAGE, CLIENTS_HOST], True),
     ]:
         time.sleep(2 * LEADS_S)
         began_s = time.monotonic()
-        with net.cut(PLACES[leader.address], *addresses):
+        with net.cut(PLACES[leader.address.partition(":")[0]], *addresses):
             if is_followed:
                 waited_s, leader = brokers.wait_for_another(leader.epoch, BEATS.timeout_s + GRACE_S)
                 print(f"cut off from {what}: another leads after {waited_s:.1f} s", flush=True)
@@ -138,7 +141,7 @@ def play(net, folder, url, options):
     if len(record.versions) < 50:
         print("the clients did not work")
         return 1
-    if story := judge_failover(record):
+    if story := judge_failover(record, CLIENTS):
         print(story)
         return 1
     return 0

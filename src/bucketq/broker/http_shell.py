@@ -4,6 +4,7 @@
 /v1/events            the queue's numbers as they change
 /openapi.json         a description of all that
 /v1/rpc/{method}      protobuf: the methods of proto/bucketq/v1/queue.proto, by POST
+/v1/ws                WebSocket: the same in messages, see `ws_shell`
 /v1/objects/{name}    the objects beside the queue, as they are
 /healthz, /readyz     is the process well; does it lead
 """
@@ -34,6 +35,7 @@ from bucketq.broker.problem import Problem, status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
+from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -42,12 +44,10 @@ from bucketq.errors import (
     UnauthenticatedError,
 )
 from bucketq.tls import Tls
-from bucketq.wire import refusal_message
+from bucketq.wire import BYTES, PROTOBUF, http_refusal_message
 
 log = logging.getLogger("bucketq")
 
-PROTOBUF = "application/x-protobuf"
-BYTES = "application/octet-stream"
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -76,6 +76,9 @@ class HttpShell:
             Site(self.app, self._origins, names),
             http="httptools",
             ws="websockets-sansio",
+            ws_max_size=MESSAGE_BYTES_MAX,
+            # So that a small message does not become a large one.
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -102,6 +105,7 @@ class HttpShell:
         app.add_exception_handler(HTTPException, refuse)
         for path, place in self.places.items():
             app.router.routes.append(Route(path, place))
+        app.add_api_websocket_route("/v1/ws", WsShell(self._service, self._rpc, self._door).serve)
         return app
 
     def _new_places(self) -> dict[str, Place]:
@@ -157,9 +161,11 @@ class HttpShell:
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
+            method = request.path_params["method"]
             async with self._visit(request, Role.VIEWER) as caller:
                 content = await _body(request, MESSAGE_BYTES_MAX)
-                answer = await self._rpc.call(request.path_params["method"], content, caller)
+                work = self._rpc.call(method, content, caller)
+                answer = await (unless_gone(work, request.receive) if self._rpc.waits(method) else work)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(answer, media_type=PROTOBUF)
@@ -247,10 +253,8 @@ def _refusal(error: BucketQError) -> Response:
 
 
 def _rpc_refusal(error: BucketQError) -> Response:
-    message = refusal_message(error)
-    if isinstance(error, NotLeaderError):
-        message.leader = error.http
-    return Response(message.SerializeToString(), status_of(error), _headers(error), PROTOBUF)
+    content = http_refusal_message(error).SerializeToString()
+    return Response(content, status_of(error), _headers(error), PROTOBUF)
 
 
 def _headers(error: BucketQError) -> dict[str, str]:

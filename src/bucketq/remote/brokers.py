@@ -13,6 +13,7 @@ from bucketq.errors import (
     ConfigurationError,
     NotLeaderError,
     OutcomeUnknownError,
+    TooManyRequestsError,
 )
 from bucketq.loopback import is_loopback
 from bucketq.mint import Mint
@@ -118,7 +119,7 @@ class Leading:
         patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint)
         was_sent = False
         while True:
-            address = ""
+            address, pause_s = "", 0.0
             try:
                 address = await self._address()
                 async with asyncio.timeout(answer_within_s):
@@ -131,11 +132,16 @@ class Leading:
                 was_sent |= not isinstance(error, UnreachableError) or error.was_sent
                 self._follow(address, "")
                 trouble = error
+            except TooManyRequestsError as error:
+                if patience.is_exhausted() and not was_sent:
+                    raise
+                pause_s = min(error.retry_after_s, self._retry_for_s)
+                trouble = error
             if patience.is_exhausted():
                 raise self._gave_up(trouble, was_sent=was_sent) from trouble
             level = logging.DEBUG if patience.attempts else logging.INFO
-            log.log(level, "asked the broker at %s: %r; looking for the one that leads", address, trouble)
-            await patience.pause()
+            log.log(level, "asked the broker at %s, and ask again: %r", address, trouble)
+            await patience.pause(pause_s)
 
     async def _address(self) -> str:
         if not self._leader and self._discover is not None:

@@ -1,26 +1,21 @@
 """GrpcBrokers: the way to brokers by gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from bucketq.ending import Ending
-from bucketq.errors import BucketQError, ConfigurationError
-from bucketq.operation import Answers, Operation, Refresh
+from bucketq.errors import BucketQError
 from bucketq.remote.brokers import UnreachableError, check_way
-from bucketq.storage.port import ObjectInfo
+from bucketq.remote.message_brokers import M, MessageBrokers
 from bucketq.tls import Tls
 from bucketq.v1 import queue_pb2 as pb
-from bucketq.wanted import Wanted, names_of
-from bucketq.wire import CHUNK_BYTES, answer_of, ending_of, error_of, info_of, operation_message
-
-M = TypeVar("M", bound=Message)
+from bucketq.wire import CHUNK_BYTES, error_of
 
 _CONNECT_WITHIN_S = 3.0
 # A broker that stands still, or a network that swallows everything, is noticed by these.
@@ -40,7 +35,7 @@ _OPTIONS = [
 ]
 
 
-class GrpcBrokers:
+class GrpcBrokers(MessageBrokers):
     """One connection to each broker that is asked."""
 
     def __init__(self, token: str | None = None, tls: Tls | None = None) -> None:
@@ -48,26 +43,6 @@ class GrpcBrokers:
         self._credentials = _credentials(tls) if tls is not None else None
         self._metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
         self._channels: dict[str, grpc.aio.Channel] = {}
-
-    async def batch(
-        self, address: str, session: str, number: int, seen_version: int, operations: Sequence[Operation]
-    ) -> Answers:
-        request = pb.BatchRequest(session=session, number=number, seen_version=seen_version)
-        unsent: dict[int, ConfigurationError] = {}
-        for place, operation in enumerate(operations):
-            try:
-                request.operations.append(operation_message(operation))
-            except (ValueError, TypeError) as error:
-                # Such as a name that is no text. The others must not suffer from it.
-                request.operations.append(operation_message(Refresh()))
-                unsent[place] = ConfigurationError(f"this cannot be sent to a broker: {error}")
-        response = await self._ask(address, "Batch", request, pb.BatchResponse)
-        answers = map(answer_of, operations, response.answers)
-        return Answers(response.version, [unsent.get(place, answer) for place, answer in enumerate(answers)])
-
-    async def wait_ready(self, address: str, wanted: Wanted, timeout_s: float) -> None:
-        request = pb.WaitReadyRequest(entrypoints=names_of(wanted), timeout_us=int(timeout_s * 1e6))
-        await self._ask(address, "WaitReady", request, pb.Done)
 
     async def read_object(self, address: str, name: str) -> bytes:
         channel = await self._connected(address)
@@ -93,16 +68,6 @@ class GrpcBrokers:
         )
         with _told_errors():
             await call(_pieces(name, content), metadata=self._metadata)
-
-    async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
-        request = pb.CollectGarbageRequest(dry_run=dry_run)
-        response = await self._ask(address, "CollectGarbage", request, pb.CollectGarbageResponse)
-        return list(map(info_of, response.removed))
-
-    async def find_archived(self, address: str, job_id: str) -> Ending | None:
-        request = pb.FindArchivedRequest(job_id=job_id)
-        response = await self._ask(address, "FindArchived", request, pb.FindArchivedResponse)
-        return ending_of(response.ending) if response.HasField("ending") else None
 
     async def close(self) -> None:
         channels, self._channels = list(self._channels.values()), {}

@@ -28,7 +28,7 @@ _LANES = 2
 
 
 class RemoteQueue(Queue):
-    """A queue by way of its brokers; what `bucketq.connect("grpc://…")` gives.
+    """A queue by way of its brokers; what `bucketq.connect("grpc://…")`, `http://…` and `ws://…` give.
 
         async with bucketq.connect("grpc://10.0.0.7:7420,10.0.0.8:7420") as q:
             await q.enqueue("send_email", {"to": "alice@example.com"})
@@ -41,6 +41,7 @@ class RemoteQueue(Queue):
         open_brokers: Callable[[], Brokers],
         addresses: Sequence[str],
         *,
+        scheme: str = "grpc",
         storage: Bucket | None = None,
         discover: Callable[[], Awaitable[str]] | None = None,
         settings: Settings | None = None,
@@ -52,7 +53,7 @@ class RemoteQueue(Queue):
         self._leading = Leading(addresses, discover, settings.retry_for_s, clock, mint)
         self._brokers: Brokers | None = None
         self._lanes: list[Lane] = []
-        url = "grpc://" + ",".join(addresses)
+        url = f"{scheme}://{','.join(addresses)}"
         super().__init__(storage or RemoteStorage(self, url), settings, clock, mint)
 
     async def __aenter__(self) -> Self:

@@ -10,6 +10,7 @@ from bucketq.archived_job import FinishedStatus
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.new_job import check_plain
 from bucketq.storage import Bucket, open_storage
+from bucketq.url import BROKER_SCHEMES
 
 # What can be said where.
 _ANY = ("url", "table")
@@ -48,7 +49,7 @@ class Options:
                 'no queue is named; say .option("url", "s3://bucket/jobs.json"), or file://, gs://, az://'
             )
         scheme = self.url.partition(":")[0]
-        if scheme in ("memory", "grpc"):
+        if scheme in ("memory", *BROKER_SCHEMES):
             raise ConfigurationError(
                 f"Spark's processes share no {scheme}:// queue; give the URL of its storage:"
                 " s3://, gs://, az://, or file:// where all of them see the same folder"

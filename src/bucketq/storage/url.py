@@ -43,7 +43,7 @@ def open_storage(url: str, **options: Any) -> Bucket:
     if opener is None:
         raise ConfigurationError(
             f"no storage has the scheme {parts.scheme!r}; known are {_known_schemes()},"
-            f" and grpc:// for brokers{_MEANT.get(parts.scheme, '')}"
+            f" and grpc://, http:// and ws:// for brokers{_MEANT.get(parts.scheme, '')}"
         )
     return opener(parts, {**_query_options(parts), **options})
 

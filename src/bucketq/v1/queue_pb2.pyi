@@ -25,20 +25,22 @@ class Done(_message.Message):
     def __init__(self) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("error", "message", "job_id", "leader", "version", "may_be_done")
+    __slots__ = ("error", "message", "job_id", "leader", "version", "may_be_done", "retry_after_s")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     MAY_BE_DONE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     error: str
     message: str
     job_id: str
     leader: str
     version: int
     may_be_done: bool
-    def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ..., may_be_done: _Optional[bool] = ...) -> None: ...
+    retry_after_s: float
+    def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ..., job_id: _Optional[str] = ..., leader: _Optional[str] = ..., version: _Optional[int] = ..., may_be_done: _Optional[bool] = ..., retry_after_s: _Optional[float] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("claimed_at_us", "ended_at_us", "outcome", "worker", "error", "trace")
@@ -780,3 +782,15 @@ class LeaderResponse(_message.Message):
     is_me: bool
     http: str
     def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ..., http: _Optional[str] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("id", "method", "body", "refusal")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    method: str
+    body: bytes
+    refusal: Refusal
+    def __init__(self, id: _Optional[int] = ..., method: _Optional[str] = ..., body: _Optional[bytes] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,228 @@
+"""The WebSocket shell of a broker: many calls on one connection, answered as they are done.
+
+    {"id": 1, "method": "claimJob", …} ──▶ ┐             ┌ {"id": 2, "ok": true, "result": …}
+    {"id": 2, "method": "getStats", …} ──▶ ├─ /v1/ws ────┤
+    {"id": 3, "method": "nonsense"}    ──▶ ┘             └ {"id": 3, "ok": false, "error": …}
+
+Text is JSON: the calls of `bucketq.broker.calls`. Binary messages are Frames of
+proto/bucketq/v1/queue.proto, for clients in Python. What is malformed gets an error and harms
+nobody else. When the connection goes, its calls are cancelled, and what they claimed is given back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
+
+import msgspec
+from fastapi import WebSocket, WebSocketDisconnect
+from google.protobuf.message import DecodeError
+
+from bucketq.broker.access import Caller, Role
+from bucketq.broker.calls import CALLS, Visit
+from bucketq.broker.door import Door
+from bucketq.broker.problem import Problem
+from bucketq.broker.rpc import Rpc
+from bucketq.broker.service import Service
+from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, UnauthenticatedError
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wire import http_refusal_message
+
+log = logging.getLogger("bucketq")
+
+# Whoever has more under way is not read from until some are answered.
+CALLS_MAX = 1000
+# Browsers cannot send the header with a token, so it may come as the first call.
+AUTHENTICATE = "authenticate"
+AUTHENTICATE_WITHIN_S = 10.0
+
+_POLICY_VIOLATION = 1008
+
+
+class WsShell:
+    """Serves WebSockets. Who calls is looked at anew with each call: a token may be revoked."""
+
+    def __init__(self, service: Service, rpc: Rpc, door: Door) -> None:
+        self.service = service
+        self.rpc = rpc
+        self.door = door
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Serve one connection until it is closed."""
+        await socket.accept()
+        await _Connection(self, socket).run()
+
+
+class _Asked(msgspec.Struct):
+    """A call in JSON."""
+
+    id: str | int
+    method: str
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Numbered(msgspec.Struct):
+    """What is left of a call that is malformed."""
+
+    id: str | int | None = None
+
+
+class _Authenticate(msgspec.Struct, forbid_unknown_fields=True):
+    token: str
+
+
+class _Result(msgspec.Struct, kw_only=True):
+    id: str | int
+    ok: bool = True
+    result: Any
+
+
+class _Error(msgspec.Struct, kw_only=True):
+    id: str | int | None
+    ok: bool = False
+    error: Problem
+
+
+class _Connection:
+    """One connection, whoever is at its other end, and their calls under way."""
+
+    def __init__(self, shell: WsShell, socket: WebSocket) -> None:
+        self._shell = shell
+        self._socket = socket
+        self._peer = socket.client.host if socket.client else ""
+        self._authorization = socket.headers.get("authorization")
+        self._slots = asyncio.Semaphore(CALLS_MAX)
+        self._calls: set[asyncio.Task[None]] = set()
+        # Those that came in Frames, by their numbers.
+        self._frames: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.timeout(self._strangers_time_s()) as self._strangers_time:
+                await self._read()
+        except TimeoutError:
+            await self._close(f"no valid token came within {AUTHENTICATE_WITHIN_S:g} s")
+        finally:
+            for call in self._calls:
+                call.cancel()
+            if self._calls:
+                await asyncio.wait(self._calls)
+
+    def _strangers_time_s(self) -> float | None:
+        try:
+            self._shell.door.admit(self._authorization, self._peer)
+        except UnauthenticatedError:
+            return AUTHENTICATE_WITHIN_S
+        except BucketQError:
+            # Such as too many requests. It is told with the first call.
+            return None
+        return None
+
+    def _visit(self, role: Role) -> AbstractAsyncContextManager[Caller]:
+        return self._shell.door.visit(self._authorization, self._peer, role)
+
+    async def _read(self) -> None:
+        while (message := await self._socket.receive())["type"] != "websocket.disconnect":
+            if (content := message.get("bytes")) is None:
+                await self._begin(self._answer_json(message["text"]))
+                continue
+            try:
+                frame = pb.Frame.FromString(content)
+            except DecodeError as error:
+                await self._refuse_frame(0, ConfigurationError(f"this is no Frame: {error}"))
+                continue
+            if frame.method:
+                self._frames[frame.id] = await self._begin(self._answer_frame(frame))
+            elif frame.id in self._frames:
+                self._frames[frame.id].cancel()
+
+    async def _begin(self, answering: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        await self._slots.acquire()
+        call = asyncio.create_task(answering)
+        self._calls.add(call)
+        call.add_done_callback(self._end)
+        return call
+
+    def _end(self, call: "asyncio.Task[None]") -> None:
+        self._calls.discard(call)
+        self._slots.release()
+
+    async def _answer_frame(self, frame: pb.Frame) -> None:
+        try:
+            async with self._visit(Role.VIEWER) as caller:
+                body = await self._shell.rpc.call(frame.method, frame.body, caller)
+        except Exception as error:
+            await self._refuse_frame(frame.id, _told(error))
+        else:
+            await self._send(pb.Frame(id=frame.id, body=body).SerializeToString())
+        finally:
+            self._frames.pop(frame.id, None)
+
+    async def _refuse_frame(self, number: int, error: BucketQError) -> None:
+        await self._send(pb.Frame(id=number, refusal=http_refusal_message(error)).SerializeToString())
+
+    async def _answer_json(self, text: str) -> None:
+        try:
+            asked = _decoded(text)
+            result = await self._perform(asked)
+            answer: _Result | _Error = _Result(id=asked.id, result=result)
+        except Exception as error:
+            answer = _Error(id=_id_in(text), error=Problem.of(_told(error)))
+        await self._send(msgspec.json.encode(answer).decode())
+
+    async def _perform(self, asked: _Asked) -> Any:
+        if asked.method == AUTHENTICATE:
+            return self._authenticate(bytes(asked.params))
+        call = CALLS.get(asked.method)
+        if call is None:
+            known = ", ".join([AUTHENTICATE, *CALLS])
+            raise ConfigurationError(f"there is no method {asked.method!r}; there are {known}")
+        async with self._visit(call.role) as caller:
+            return await call.perform(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
+
+    def _authenticate(self, params: bytes) -> dict[str, Any]:
+        try:
+            token = msgspec.json.decode(params, type=_Authenticate).token
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ConfigurationError(f"{AUTHENTICATE} does not take this: {error}") from error
+        authorization = f"Bearer {token}"
+        caller = self._shell.door.admit(authorization, self._peer)
+        self._authorization = authorization
+        self._strangers_time.reschedule(None)
+        return {"roles": sorted(caller.roles)}
+
+    async def _send(self, message: str | bytes) -> None:
+        # Whoever is gone gets no answer; the next that is read says that they are.
+        with suppress(WebSocketDisconnect, RuntimeError):
+            if isinstance(message, str):
+                await self._socket.send_text(message)
+            else:
+                await self._socket.send_bytes(message)
+
+    async def _close(self, reason: str) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):
+            await self._socket.close(_POLICY_VIOLATION, reason)
+
+
+def _decoded(text: str) -> _Asked:
+    try:
+        return msgspec.json.decode(text, type=_Asked)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise ConfigurationError(f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}') from error
+
+
+def _id_in(text: str) -> str | int | None:
+    """The id of a call that may be malformed otherwise."""
+    try:
+        return msgspec.json.decode(text, type=_Numbered).id
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def _told(error: Exception) -> BucketQError:
+    """The error to tell. What nobody has foreseen is for the log."""
+    if isinstance(error, BucketQError):
+        return error
+    log.error("a call by WebSocket failed", exc_info=error)
+    return OutcomeUnknownError("the broker failed at this, and its log says why; look before repeating it")
