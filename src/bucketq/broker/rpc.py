@@ -84,9 +84,11 @@ class Rpc:
 
     async def _dequeue(self, request: pb.DequeueRequest, caller: Caller) -> pb.Jobs:
         wanted = wanted_of(tuple(request.entrypoints) or None)
-        jobs = await self._service.dequeue(
-            wanted, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
-        )
+        wait_s = request.wait_us / 1e6
+        with self._service.wait(caller, wait_s):
+            jobs = await self._service.dequeue(
+                wanted, request.batch_size or 1, wait_s, request.worker or None
+            )
         jobs = [job if job.payload_object is None else replace(job, payload=b"") for job in jobs]
         return pb.Jobs(jobs=map(job_message, jobs))
 
@@ -148,7 +150,9 @@ class Rpc:
 
     async def _wait_ready(self, request: pb.WaitReadyRequest, caller: Caller) -> pb.Done:
         wanted = wanted_of(tuple(request.entrypoints) or None)
-        await self._service.wait_ready(wanted, request.timeout_us / 1e6)
+        timeout_s = request.timeout_us / 1e6
+        with self._service.wait(caller, timeout_s):
+            await self._service.wait_ready(wanted, timeout_s)
         return pb.Done()
 
     async def _collect_garbage(
