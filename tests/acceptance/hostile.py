@@ -105,7 +105,9 @@ class Bystander(threading.Thread):
         line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
             while not self._stopping.is_set():
-                job_id = self._ask(line, "/v1/jobs", {"payload": {"n": self.done}, "type": "bystander"})["jobId"]
+                job_id = self._ask(line, "/v1/jobs", {"payload": {"n": self.done}, "type": "bystander"})[
+                    "jobId"
+                ]
                 claimed = self._ask(line, "/v1/jobs/claim", {"workerId": "b", "types": ["bystander"]})
                 assert claimed["jobId"] == job_id
                 assert claimed["payload"] == {"n": self.done}

@@ -154,7 +154,9 @@ def test_a_reader_that_does_not_read_is_cut_off(tmp_path):
         files = target.open_files
         claim = b'{"workerId": "w", "types": ["large"]}'
         with target.connect() as line:
-            line.sendall(POST.replace(b"/jobs", b"/jobs/claim") + b"content-length: %d\r\n\r\n" % len(claim) + claim)
+            line.sendall(
+                POST.replace(b"/jobs", b"/jobs/claim") + b"content-length: %d\r\n\r\n" % len(claim) + claim
+            )
             target.wait_until(lambda: target.open_files > files)
             target.wait_until(lambda: target.open_files <= files)
 

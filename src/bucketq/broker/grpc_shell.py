@@ -21,7 +21,7 @@ from grpc_status import rpc_status
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
-from bucketq.broker.rpc import Method, Rpc
+from bucketq.broker.rpc import Method, Rpc, parsed
 from bucketq.broker.service import Service
 from bucketq.errors import (
     BucketQError,
@@ -130,32 +130,21 @@ class GrpcShell:
         await self._server.stop(grace_s)
 
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-        def unary(method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-            async def handle(message: Any, context: Context) -> Any:
+        def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
+            async def handle(content: bytes, context: Context) -> Any:
                 try:
                     async with self._visit(context, method.role) as caller:
-                        return await method.perform(message, caller)
+                        return await self._rpc.call(name, content, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
 
-            return grpc.unary_unary_rpc_method_handler(
-                handle,
-                request_deserializer=method.request.FromString,
-                response_serializer=_serialized,
-            )
+            return grpc.unary_unary_rpc_method_handler(handle)
 
+        # All of them take bytes: gRPC itself would not tell a caller that a message is none.
         return {
-            **{name: unary(method) for name, method in self._rpc.methods.items()},
-            "ReadObject": grpc.unary_stream_rpc_method_handler(
-                self._read_object,
-                request_deserializer=pb.ReadObjectRequest.FromString,
-                response_serializer=_serialized,
-            ),
-            "CreateObject": grpc.stream_unary_rpc_method_handler(
-                self._create_object,
-                request_deserializer=pb.CreateObjectRequest.FromString,
-                response_serializer=_serialized,
-            ),
+            **{name: unary(name, method) for name, method in self._rpc.methods.items()},
+            "ReadObject": grpc.unary_stream_rpc_method_handler(self._read_object),
+            "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
     def _visit(self, context: Context, role: Role) -> AbstractAsyncContextManager[Caller]:
@@ -163,30 +152,30 @@ class GrpcShell:
         authorization = metadata.get("authorization")
         return self._door.visit(str(authorization) if authorization else None, _host_of(context.peer()), role)
 
-    async def _read_object(self, request: pb.ReadObjectRequest, context: Context) -> AsyncIterator[pb.Chunk]:
+    async def _read_object(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
             async with self._visit(context, Role.VIEWER) as caller:
-                content = await self._service.read_object(request.name, caller)
+                name = parsed(pb.ReadObjectRequest, request).name
+                content = await self._service.read_object(name, caller)
                 for start in range(0, len(content), CHUNK_BYTES):
-                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES])
+                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES]).SerializeToString()
         except BucketQError as error:
             await _refuse(context, error)
 
-    async def _create_object(
-        self, requests: AsyncIterator[pb.CreateObjectRequest], context: Context
-    ) -> pb.Done:
+    async def _create_object(self, requests: AsyncIterator[bytes], context: Context) -> bytes:
         try:
             async with self._visit(context, Role.VIEWER) as caller:
                 caller.need_to_create()
                 await self._receive_object(requests)
         except BucketQError as error:
             await _refuse(context, error)
-        return pb.Done()
+        return pb.Done().SerializeToString()
 
-    async def _receive_object(self, requests: AsyncIterator[pb.CreateObjectRequest]) -> None:
+    async def _receive_object(self, requests: AsyncIterator[bytes]) -> None:
         first: pb.CreateObjectRequest | None = None
         content = bytearray()
-        async for request in requests:
+        async for piece in requests:
+            request = parsed(pb.CreateObjectRequest, piece)
             first = first or request
             content += request.content
             if len(content) > min(first.size_bytes, self._service.object_bytes_max):
@@ -233,11 +222,6 @@ def in_brackets(host: str) -> str:
     '[::1]'
     """
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _serialized(message: Any) -> bytes:
-    content: bytes = message.SerializeToString()
-    return content
 
 
 async def _refuse(context: Context, error: BucketQError) -> None:

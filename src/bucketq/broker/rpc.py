@@ -5,7 +5,7 @@ gRPC does, and so do HTTP and WebSocket for clients in Python. Each method says 
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
@@ -27,6 +27,8 @@ from bucketq.wire import (
     operation_of,
     stats_message,
 )
+
+M = TypeVar("M", bound=Message)
 
 
 class Method(NamedTuple):
@@ -69,12 +71,7 @@ class Rpc:
         if method is None:
             raise ConfigurationError(f"there is no method {name!r}; there are {', '.join(self.methods)}")
         caller.need(method.role)
-        message = method.request()
-        try:
-            message.ParseFromString(content)
-        except DecodeError as error:
-            raise ConfigurationError(f"this is no {method.request.DESCRIPTOR.name}: {error}") from error
-        answer: bytes = (await method.perform(message, caller)).SerializeToString()
+        answer: bytes = (await method.perform(parsed(method.request, content), caller)).SerializeToString()
         return answer
 
     async def _enqueue(self, request: pb.EnqueueRequest, caller: Caller) -> pb.Jobs:
@@ -168,6 +165,16 @@ class Rpc:
         return pb.LeaderResponse(
             address=leader.address, epoch=leader.epoch, is_me=self._service.is_leading, http=leader.http
         )
+
+
+def parsed(kind: type[M], content: bytes) -> M:
+    """A message, from its bytes. Raises ConfigurationError."""
+    message = kind()
+    try:
+        message.ParseFromString(content)
+    except DecodeError as error:
+        raise ConfigurationError(f"this is no {kind.DESCRIPTOR.name}: {error}") from error
+    return message
 
 
 def _claim(request: pb.HeartbeatRequest | pb.AckRequest | pb.NackRequest, caller: Caller) -> Claim:
