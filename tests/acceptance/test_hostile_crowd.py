@@ -33,7 +33,7 @@ def test_idle_connections(tmp_path, port):
         try:
             lines.extend(target.connect(getattr(target, port)) for _ in range(IDLE))
             # A newcomer is served all the same.
-            assert target.talk(b"GET /healthz HTTP/1.1\r\nhost: b\r\n\r\n").status == 200
+            assert target.talk(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").status == 200
         finally:
             for line in lines:
                 line.close()

@@ -72,7 +72,7 @@ def request_headers(path=b"/bucketq.v1.Queue/Stats"):
     "sent",
     [
         b"\x00" * 1000,
-        b"GET / HTTP/1.1\r\nhost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
         bytes.fromhex("16030100c8010000c40303") + b"a" * 100,
         PREFACE[:10],
         PREFACE,
@@ -183,5 +183,5 @@ def test_a_payload_that_is_nested_deeply_goes_through(target, channel):
     assert call(channel, "Ack", wrong) is grpc.StatusCode.INVALID_ARGUMENT
     assert isinstance(call(channel, "Ack", pb.AckRequest(claim=claim).SerializeToString()), bytes)
     body = b'{"payload": %s, "payloadEncoding": "base64", "type": "nested"}' % json.dumps("W1td").encode()
-    head = b"POST /v1/jobs HTTP/1.1\r\nhost: b\r\ncontent-length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(body)
     assert target.talk(head + body).status == 200

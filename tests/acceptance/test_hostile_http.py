@@ -8,8 +8,8 @@ import pytest
 from tests.acceptance.hostile import MB, Answer, besieged
 
 SHORT = ("--header-timeout", "0.5", "--body-timeout", "0.5", "--idle-timeout", "2")
-POST = b"POST /v1/jobs HTTP/1.1\r\nhost: b\r\n"
-GET = b"GET /healthz HTTP/1.1\r\nhost: b\r\n"
+POST = b"POST /v1/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 
 # What is sent, and the status of the answer; None: the connection is closed without one.
 MISSPOKEN = {
@@ -18,7 +18,7 @@ MISSPOKEN = {
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
     "a version of the future": (b"GET / HTTP/9.9\r\n\r\n", 400),
     "CONNECT": (b"CONNECT a:80 HTTP/1.1\r\n\r\n", 400),
-    "bytes in the path": (b"GET /\xff\xfe HTTP/1.1\r\nhost: b\r\n\r\n", 400),
+    "bytes in the path": (b"GET /\xff\xfe HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", 400),
     "two lengths": (POST + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}", 400),
     "a length and chunks": (
         POST + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -11,16 +11,14 @@ one. If all of them are at work, the new one gets 503.
 """
 
 import asyncio
-from collections import OrderedDict
 from typing import Any
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
-from bucketq.broker.allowance import Allowance
+from bucketq.broker.crowd import Crowd
 from bucketq.broker.problem import Problem
 
 _HEADER_BYTES_MAX = 32 * 1024
@@ -33,28 +31,6 @@ _LINGER_S = 2.0
 _RETRY = "retry-after: 1\r\n"
 
 
-class Crowd(ServerState):
-    """All connections of a server."""
-
-    def __init__(self, allowance: Allowance) -> None:
-        super().__init__()
-        self.allowance = allowance
-        self._connections_max = allowance.connections
-        # What has arrived of requests that are not answered yet.
-        self.held_bytes = 0
-        # Those without a request, longest first.
-        self.idle: OrderedDict[Connection, None] = OrderedDict()
-
-    def make_room(self) -> bool:
-        """Let the longest idle one give way if need be; tell whether there is room for another one."""
-        if len(self.connections) < self._connections_max:
-            return True
-        if not self.idle:
-            return False
-        self.idle.popitem(last=False)[0].give_way()
-        return True
-
-
 class Connection(HttpToolsProtocol):
     """A connection with limits to its time, its header, and its pipeline."""
 
@@ -62,6 +38,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, crowd, {})
         self._crowd = crowd
         self._allowance = crowd.allowance
+        self.timeout_keep_alive = crowd.allowance.idle_s  # type: ignore[assignment]
         self._is_arriving = self._has_header = False
         # Of the header, or of the body, whichever is arriving.
         self._arrived_bytes = self._new_bytes = 0
@@ -119,8 +96,7 @@ class Connection(HttpToolsProtocol):
         self._arrived_bytes += len(body)
         if self.cycle is not None and not self.cycle.response_complete:
             self._held_bytes += len(body)
-            self._crowd.held_bytes += len(body)
-            if self._crowd.held_bytes > self._allowance.held_bytes_max:
+            if not self._crowd.hold(len(body)):
                 self._refuse(503, "Busy", "too much is being sent at once: try again later", _RETRY)
                 raise ValueError("too much at once")
         super().on_body(body)
@@ -207,7 +183,7 @@ class Connection(HttpToolsProtocol):
         _cancel(self._late, self._stalled)
 
     def _drop_held(self) -> None:
-        self._crowd.held_bytes -= self._held_bytes
+        self._crowd.hold(-self._held_bytes)
         self._held_bytes = 0
 
     def _let_arrive(self) -> None:

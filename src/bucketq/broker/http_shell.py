@@ -27,7 +27,8 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.calls import CALLS, Call, Visit
 from bucketq.broker.calls.call import decode_query
-from bucketq.broker.connection import Connection, Crowd
+from bucketq.broker.connection import Connection
+from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
 from bucketq.broker.openapi import openapi
@@ -36,6 +37,7 @@ from bucketq.broker.problem import Problem, status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
+from bucketq.broker.web_socket import WebSocketLine
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -82,7 +84,7 @@ class HttpShell:
         config = uvicorn.Config(
             Site(self.app, self._origins, names),
             http="httptools",
-            ws="websockets-sansio",
+            ws=WebSocketLine,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -90,7 +92,6 @@ class HttpShell:
             ssl_context_factory=(lambda *_: tls.server_context()) if tls is not None else None,
             # Whoever says for whom it asks is not believed.
             proxy_headers=False,
-            timeout_keep_alive=int(self._allowance.idle_s),
             ws_max_size=self._allowance.message_bytes_max,
             # A small message must not become a large one.
             ws_per_message_deflate=False,
