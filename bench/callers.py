@@ -78,10 +78,8 @@ class _Line:
 
 def _post(path: str, body: object) -> bytes:
     content = json.dumps(body).encode()
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: b\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
-    )
-    return head.encode() + b"\r\n\r\n" + content
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
 
 
 def _enqueue(path: str) -> Callable[[int], Caller]:

@@ -35,7 +35,7 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "life", "work", *WORKLOADS]
+    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "rest", "life", "work", *WORKLOADS]
     done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
@@ -91,6 +91,13 @@ def test_deep_backlogs_are_reported(quick_run: Run) -> None:
     # Counted, not timed, so they hold on any machine.
     for name in ("bytes a commit", "objects read until the first job"):
         assert found[name]["is_met"]
+
+
+def test_rest_is_measured_beside_a_bare_echo(quick_run: Run) -> None:
+    printed, figures = quick_run
+    assert len(figures["rest"]) == 3
+    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in figures["rest"])
+    assert "a bare echo, and enqueues a second" in printed
 
 
 @pytest.mark.timeout(300)

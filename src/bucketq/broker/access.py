@@ -9,7 +9,7 @@ A caller may have several roles. Whoever has any of them is a viewer too.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -59,7 +59,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever asks: the name of their token, and its roles.
+    """Whoever asks: the name of their token, its roles, and the address that they ask from.
 
     >>> Caller("web", frozenset({Role.PRODUCER})).may(Role.VIEWER)
     True
@@ -67,6 +67,12 @@ class Caller:
 
     name: str
     roles: frozenset[Role]
+    peer: str = field(default="", compare=False)
+
+    @property
+    def client(self) -> str:
+        """Whose requests are counted together: those with one token, or from one address."""
+        return self.name or self.peer
 
     def may(self, role: Role) -> bool:
         """Whether they are this, or more."""

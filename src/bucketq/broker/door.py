@@ -8,26 +8,40 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from bucketq.broker.access import ANYBODY, Caller, Role
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.token_file import LOOK_EVERY_S, TokenFile
 from bucketq.broker.tokens import Tokens
+from bucketq.broker.turnstile import Turnstile
 from bucketq.errors import ConfigurationError, UnauthenticatedError
 
 log = logging.getLogger("bucketq")
 
 
 class Door:
-    """Lets callers in. Where there are no tokens everybody may do everything."""
+    """Lets callers in, as often as they may come. Without tokens everybody may do everything."""
 
-    def __init__(self, tokens: Tokens | None = None) -> None:
+    def __init__(self, tokens: Tokens | None = None, turnstile: Turnstile | None = None) -> None:
         self._tokens = tokens
+        self._turnstile = turnstile or Turnstile(Allowance())
         self._inside: dict[asyncio.Timeout, tuple[str | None, Caller]] = {}
 
     def admit(self, authorization: str | None, peer: str) -> Caller:
-        """Whoever shows this header, from that address. Raises UnauthenticatedError."""
-        return self._caller_of(authorization)
+        """Whoever shows this header, from that address.
+
+        Raises UnauthenticatedError and TooManyRequestsError. Those who have no token are counted too, so
+        that nobody can try one after the other.
+        """
+        try:
+            caller = replace(self._caller_of(authorization), peer=peer)
+        except UnauthenticatedError:
+            self._turnstile.enter(peer)
+            raise
+        self._turnstile.enter(caller.client)
+        return caller
 
     @asynccontextmanager
     async def visit(self, authorization: str | None, peer: str, role: Role) -> AsyncIterator[Caller]:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
@@ -18,8 +19,9 @@ from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
-from bucketq.broker.rpc import Method, Rpc
+from bucketq.broker.rpc import Method, Rpc, parsed
 from bucketq.broker.service import Service
 from bucketq.errors import (
     BucketQError,
@@ -47,17 +49,9 @@ from bucketq.wire import CHUNK_BYTES, refusal_message
 
 log = logging.getLogger("bucketq")
 
+_METADATA_BYTES_MAX = 16 * 1024
+
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
-_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
-_OPTIONS = [
-    ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", -1),
-    # Two brokers must not share a port, each taking some of the calls.
-    ("grpc.so_reuseport", 0),
-    # Clients look by pings whether the broker is still there.
-    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
-    ("grpc.http2.max_ping_strikes", 0),
-]
 
 # The first that fits. Clients go by the Refusal in the details.
 _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
@@ -87,11 +81,11 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class GrpcShell:
     """A gRPC server for a service."""
 
-    def __init__(self, service: Service, rpc: Rpc, door: Door) -> None:
+    def __init__(self, service: Service, rpc: Rpc, door: Door, allowance: Allowance | None = None) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
-        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server = grpc.aio.server(options=_options(allowance or Allowance()))
         self._health = health.aio.HealthServicer()
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
@@ -136,63 +130,52 @@ class GrpcShell:
         await self._server.stop(grace_s)
 
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-        def unary(method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-            async def handle(message: Any, context: Context) -> Any:
+        def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
+            async def handle(content: bytes, context: Context) -> Any:
                 try:
                     async with self._visit(context, method.role) as caller:
-                        return await method.perform(message, caller)
+                        return await self._rpc.call(name, content, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
 
-            return grpc.unary_unary_rpc_method_handler(
-                handle,
-                request_deserializer=method.request.FromString,
-                response_serializer=_serialized,
-            )
+            return grpc.unary_unary_rpc_method_handler(handle)
 
+        # All of them take bytes: gRPC itself would not tell a caller that a message is none.
         return {
-            **{name: unary(method) for name, method in self._rpc.methods.items()},
-            "ReadObject": grpc.unary_stream_rpc_method_handler(
-                self._read_object,
-                request_deserializer=pb.ReadObjectRequest.FromString,
-                response_serializer=_serialized,
-            ),
-            "CreateObject": grpc.stream_unary_rpc_method_handler(
-                self._create_object,
-                request_deserializer=pb.CreateObjectRequest.FromString,
-                response_serializer=_serialized,
-            ),
+            **{name: unary(name, method) for name, method in self._rpc.methods.items()},
+            "ReadObject": grpc.unary_stream_rpc_method_handler(self._read_object),
+            "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
     def _visit(self, context: Context, role: Role) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
-        return self._door.visit(str(authorization) if authorization else None, context.peer(), role)
+        return self._door.visit(str(authorization) if authorization else None, _host_of(context.peer()), role)
 
-    async def _read_object(self, request: pb.ReadObjectRequest, context: Context) -> AsyncIterator[pb.Chunk]:
+    async def _read_object(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
             async with self._visit(context, Role.VIEWER) as caller:
-                content = await self._service.read_object(request.name, caller)
+                name = parsed(pb.ReadObjectRequest, request).name
+                content = await self._service.read_object(name, caller)
                 for start in range(0, len(content), CHUNK_BYTES):
-                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES])
+                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES]).SerializeToString()
         except BucketQError as error:
             await _refuse(context, error)
 
-    async def _create_object(
-        self, requests: AsyncIterator[pb.CreateObjectRequest], context: Context
-    ) -> pb.Done:
+    async def _create_object(self, requests: AsyncIterator[bytes], context: Context) -> bytes:
         try:
             async with self._visit(context, Role.VIEWER) as caller:
                 caller.need_to_create()
                 await self._receive_object(requests)
         except BucketQError as error:
             await _refuse(context, error)
-        return pb.Done()
+        return pb.Done().SerializeToString()
 
-    async def _receive_object(self, requests: AsyncIterator[pb.CreateObjectRequest]) -> None:
+    async def _receive_object(self, requests: AsyncIterator[bytes]) -> None:
         first: pb.CreateObjectRequest | None = None
         content = bytearray()
-        async for request in requests:
+        async for piece in requests:
+            request = parsed(pb.CreateObjectRequest, piece)
             first = first or request
             content += request.content
             if len(content) > min(first.size_bytes, self._service.object_bytes_max):
@@ -203,6 +186,35 @@ class GrpcShell:
         await self._service.create_object(first.name, bytes(content))
 
 
+def _options(allowance: Allowance) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", allowance.message_bytes_max),
+        ("grpc.max_send_message_length", -1),
+        # Two brokers must not share a port, each taking some of the calls.
+        ("grpc.so_reuseport", 0),
+        # Clients look by pings whether the broker is still there, and the broker whether they are.
+        ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.keepalive_time_ms", int(allowance.body_within_s * 1000)),
+        ("grpc.keepalive_timeout_ms", int(allowance.header_within_s * 1000)),
+        ("grpc.max_allowed_incoming_connections", allowance.connections),
+        ("grpc.max_connection_idle_ms", int(allowance.idle_s * 1000)),
+        ("grpc.server_handshake_timeout_ms", int(allowance.header_within_s * 1000)),
+        # Each waiting call is a stream, and those that do not wait must not stand in line behind them.
+        ("grpc.max_concurrent_streams", allowance.waiting_per_client_max + 1000),
+        ("grpc.absolute_max_metadata_size", _METADATA_BYTES_MAX),
+    ]
+
+
+def _host_of(peer: str) -> str:
+    """The address of what gRPC calls a peer.
+
+    >>> _host_of("ipv4:127.0.0.1:7420"), _host_of("ipv6:%5B::1%5D:7420")
+    ('127.0.0.1', '::1')
+    """
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
+
+
 def in_brackets(host: str) -> str:
     """A host as it stands before a port: an IPv6 address needs brackets.
 
@@ -210,11 +222,6 @@ def in_brackets(host: str) -> str:
     '[::1]'
     """
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _serialized(message: Any) -> bytes:
-    content: bytes = message.SerializeToString()
-    return content
 
 
 async def _refuse(context: Context, error: BucketQError) -> None:

@@ -11,6 +11,7 @@
 
 import asyncio
 import logging
+import math
 import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -24,23 +25,27 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.calls import CALLS, Call, Visit
 from bucketq.broker.calls.call import decode_query
+from bucketq.broker.connection import Connection
+from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
-from bucketq.broker.leaving import unless_gone
 from bucketq.broker.openapi import openapi
 from bucketq.broker.place import JSON, Endpoint, Place, refuse
 from bucketq.broker.problem import Problem, status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
+from bucketq.broker.web_socket import WebSocketLine
 from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
     NotLeaderError,
     TooLargeError,
+    TooManyRequestsError,
     UnauthenticatedError,
 )
 from bucketq.tls import Tls
@@ -48,16 +53,20 @@ from bucketq.wire import BYTES, PROTOBUF, http_refusal_message
 
 log = logging.getLogger("bucketq")
 
-MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+# So many may wait to be accepted, and are accepted at once.
+_BACKLOG = 512
 
 
 class HttpShell:
     """An HTTP server for a service."""
 
-    def __init__(self, service: Service, rpc: Rpc, door: Door, origins: Collection[str] = ()) -> None:
+    def __init__(
+        self, service: Service, rpc: Rpc, door: Door, allowance: Allowance, origins: Collection[str] = ()
+    ) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
+        self._allowance = allowance
         self._origins = origins
         self.places = self._new_places()
         self.app = self._new_app()
@@ -75,10 +84,7 @@ class HttpShell:
         config = uvicorn.Config(
             Site(self.app, self._origins, names),
             http="httptools",
-            ws="websockets-sansio",
-            ws_max_size=MESSAGE_BYTES_MAX,
-            # So that a small message does not become a large one.
-            ws_per_message_deflate=False,
+            ws=WebSocketLine,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -86,8 +92,11 @@ class HttpShell:
             ssl_context_factory=(lambda *_: tls.server_context()) if tls is not None else None,
             # Whoever says for whom it asks is not believed.
             proxy_headers=False,
+            ws_max_size=self._allowance.message_bytes_max,
+            # A small message must not become a large one.
+            ws_per_message_deflate=False,
         )
-        self._server = _Server(config)
+        self._server = _Server(config, Crowd(self._allowance))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
         await self._server.is_listening.wait()
         bound: int = listening.getsockname()[1]
@@ -129,10 +138,9 @@ class HttpShell:
         async def endpoint(request: Request) -> Response:
             try:
                 async with self._visit(request, call.role) as caller:
-                    body = await _body(request, MESSAGE_BYTES_MAX)
+                    body = await _body(request, self._allowance.message_bytes_max)
                     asked = call.decode_rest(request.path_params, request.query_params, body)
-                    work = call.perform(Visit(self._service, caller), asked)
-                    told = await (unless_gone(work, request.receive) if call.waits else work)
+                    told = await call.answer(Visit(self._service, caller), asked)
             except BucketQError as error:
                 return _refusal(error)
             if told is None:
@@ -145,25 +153,28 @@ class HttpShell:
 
     async def _watch_events(self, request: Request) -> Response:
         try:
-            async with self._visit(request, Role.VIEWER):
+            async with self._visit(request, Role.VIEWER) as caller:
                 asked = decode_query(WatchEvents, request.query_params)
                 self._service.check_leading()
+                with self._service.wait(caller, math.inf):
+                    pass  # there is room for one more
         except BucketQError as error:
             return _refusal(error)
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
 
     async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
         # Whoever's token ends hears no more.
-        with suppress(UnauthenticatedError):
-            async with self._visit(request, Role.VIEWER):
-                async for event in events(self._service, asked):
-                    yield event
+        with suppress(UnauthenticatedError, TooManyRequestsError):
+            async with self._visit(request, Role.VIEWER) as caller:
+                with self._service.wait(caller, math.inf):
+                    async for event in events(self._service, asked):
+                        yield event
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
             method = request.path_params["method"]
             async with self._visit(request, Role.VIEWER) as caller:
-                content = await _body(request, MESSAGE_BYTES_MAX)
+                content = await _body(request, self._allowance.message_bytes_max)
                 work = self._rpc.call(method, content, caller)
                 answer = await (unless_gone(work, request.receive) if self._rpc.waits(method) else work)
         except BucketQError as error:
@@ -205,14 +216,26 @@ class HttpShell:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to whoever runs the broker, and tells when it listens."""
+    """Leaves the signals to whoever runs the broker, tells when it listens, and to all its connections."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, crowd: Crowd) -> None:
         super().__init__(config)
+        self.server_state = self._crowd = crowd
         self.is_listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        self.servers = [
+            await loop.create_server(
+                lambda: Connection(self.config, self._crowd),
+                sock=sock,
+                ssl=tls,
+                ssl_handshake_timeout=self._crowd.allowance.header_within_s if tls else None,
+                backlog=_BACKLOG,
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
         self.is_listening.set()
 
     @contextmanager
@@ -229,7 +252,7 @@ def _listen(host: str, port: int) -> socket.socket:
         # A broker that is started again need not wait for the last one's connections to be forgotten.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(2048)
+        listening.listen(_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {host}:{port}; is another program there? {error}"
@@ -239,12 +262,16 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > limit:
-            raise TooLargeError(f"a message has {limit} bytes at most")
-        pieces.append(piece)
+    pieces, size = [], int(request.headers.get("content-length", 0))
+    if size <= limit:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > limit:
+                break
+            pieces.append(piece)
+    if size > limit:
+        raise TooLargeError(f"a message has {limit} bytes at most")
     return b"".join(pieces)
 
 
@@ -260,4 +287,6 @@ def _rpc_refusal(error: BucketQError) -> Response:
 def _headers(error: BucketQError) -> dict[str, str]:
     if isinstance(error, UnauthenticatedError):
         return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooManyRequestsError):
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
     return {"Retry-After": "1"} if isinstance(error, NotLeaderError) else {}

@@ -5,7 +5,7 @@ gRPC does, and so do HTTP and WebSocket for clients in Python. Each method says 
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
@@ -27,6 +27,8 @@ from bucketq.wire import (
     operation_of,
     stats_message,
 )
+
+M = TypeVar("M", bound=Message)
 
 
 class Method(NamedTuple):
@@ -74,12 +76,7 @@ class Rpc:
         if method is None:
             raise ConfigurationError(f"there is no method {name!r}; there are {', '.join(self.methods)}")
         caller.need(method.role)
-        message = method.request()
-        try:
-            message.ParseFromString(content)
-        except DecodeError as error:
-            raise ConfigurationError(f"this is no {method.request.DESCRIPTOR.name}: {error}") from error
-        answer: bytes = (await method.perform(message, caller)).SerializeToString()
+        answer: bytes = (await method.perform(parsed(method.request, content), caller)).SerializeToString()
         return answer
 
     async def _enqueue(self, request: pb.EnqueueRequest, caller: Caller) -> pb.Jobs:
@@ -89,9 +86,11 @@ class Rpc:
 
     async def _dequeue(self, request: pb.DequeueRequest, caller: Caller) -> pb.Jobs:
         wanted = wanted_of(tuple(request.entrypoints) or None)
-        jobs = await self._service.dequeue(
-            wanted, request.batch_size or 1, request.wait_us / 1e6, request.worker or None
-        )
+        wait_s = request.wait_us / 1e6
+        with self._service.wait(caller, wait_s):
+            jobs = await self._service.dequeue(
+                wanted, request.batch_size or 1, wait_s, request.worker or None
+            )
         jobs = [job if job.payload_object is None else replace(job, payload=b"") for job in jobs]
         return pb.Jobs(jobs=map(job_message, jobs))
 
@@ -153,7 +152,9 @@ class Rpc:
 
     async def _wait_ready(self, request: pb.WaitReadyRequest, caller: Caller) -> pb.Done:
         wanted = wanted_of(tuple(request.entrypoints) or None)
-        await self._service.wait_ready(wanted, request.timeout_us / 1e6)
+        timeout_s = request.timeout_us / 1e6
+        with self._service.wait(caller, timeout_s):
+            await self._service.wait_ready(wanted, timeout_s)
         return pb.Done()
 
     async def _collect_garbage(
@@ -169,6 +170,16 @@ class Rpc:
         return pb.LeaderResponse(
             address=leader.address, epoch=leader.epoch, is_me=self._service.is_leading, http=leader.http
         )
+
+
+def parsed(kind: type[M], content: bytes) -> M:
+    """A message, from its bytes. Raises ConfigurationError."""
+    message = kind()
+    try:
+        message.ParseFromString(content)
+    except DecodeError as error:
+        raise ConfigurationError(f"this is no {kind.DESCRIPTOR.name}: {error}") from error
+    return message
 
 
 def _claim(request: pb.HeartbeatRequest | pb.AckRequest | pb.NackRequest, caller: Caller) -> Claim:

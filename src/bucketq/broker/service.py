@@ -4,20 +4,23 @@ A shell (gRPC and others) turns messages into these calls, and answers and error
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
 from bucketq.broker.listing import Page, list_jobs
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
+from bucketq.broker.turnstile import Turnstile
 from bucketq.duration import seconds_of
 from bucketq.election import Leader
 from bucketq.ending import Ending
-from bucketq.errors import BucketQError, ConfigurationError, StorageError
+from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import check_limit
@@ -41,6 +44,8 @@ from bucketq.operation import (
     Refuse,
     SettleSegment,
     Transact,
+    claims_of,
+    enqueued_by,
 )
 from bucketq.operation.limits import Pause, Resume, SetLimit
 from bucketq.operation.schedules import PutSchedule
@@ -62,8 +67,12 @@ BATCH_SIZE_MAX = 10_000
 class Service:
     """The operations on a queue, by way of the broker that leads; others raise NotLeaderError."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, broker: Broker, allowance: Allowance | None = None, turnstile: Turnstile | None = None
+    ) -> None:
         self._broker = broker
+        self._allowance = allowance or Allowance()
+        self._turnstile = turnstile or Turnstile(self._allowance)
 
     @property
     def leader(self) -> Leader | None:
@@ -96,9 +105,29 @@ class Service:
         """Have something done by the queue itself."""
         return await self._broker.lead(work, if_abandoned)
 
+    def wait(self, caller: Caller, wait_s: float) -> AbstractContextManager[None]:
+        """Have a call that may wait for so long counted while the block runs. Raises TooManyRequestsError."""
+        return self._turnstile.wait(caller.client) if wait_s > 0 else nullcontext()
+
+    def check_amount(self, jobs: int) -> None:
+        """Raise TooLargeError if these are too many jobs for one call."""
+        if jobs > self._allowance.batch_max:
+            raise TooLargeError(
+                f"one call takes up to {self._allowance.batch_max} jobs, not {jobs}: send several calls"
+            )
+
+    def _check_size(self, operation: Operation) -> None:
+        jobs = enqueued_by(operation)
+        self.check_amount(max(len(jobs), sum(1 for _ in claims_of(operation))))
+        for job in jobs:
+            if len(job.payload) > self._broker.settings.payload_bytes_max:
+                most = self._broker.settings.payload_bytes_max
+                raise TooLargeError(f"a payload has {most} bytes at most, not {len(job.payload)}")
+
     async def apply(self, operation: Operation, caller: Caller) -> Any:
         """Apply one operation by itself: new jobs, or a transaction."""
         caller.check(operation)
+        self._check_size(operation)
         checked = _checked(operation)
         return await self._broker.lead(lambda queue: queue.apply(checked))
 
@@ -152,11 +181,28 @@ class Service:
             raise ConfigurationError("batches are numbered from 1 on")
 
         async def perform(queue: ServedQueue) -> Answers:
-            checked = [await _checked_or_refused(queue, operation, caller) for operation in operations]
+            checked = [await self._checked_or_refused(queue, one, caller) for one in operations]
             return await queue.perform(session, number, seen_version, checked)
 
         version, answers = await self._broker.lead(perform)
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
+
+    async def _checked_or_refused(
+        self, queue: ServedQueue, operation: Operation, caller: Caller
+    ) -> Operation:
+        try:
+            caller.check(operation)
+            self._check_size(operation)
+            if isinstance(operation, EnqueueSegments):
+                await queue.check_segments(operation.segments)
+            if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
+                await queue.check_segments(operation.part.segments)
+            if isinstance(operation, SettleSegment):
+                await queue.check_settlement(operation)
+            return _checked(operation)
+        except BucketQError as error:
+            # As an operation: of a batch that is sent again it may have been applied, and used up, before.
+            return Refuse(error)
 
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
@@ -220,21 +266,6 @@ def _shown(operation: Operation, answer: Any, caller: Caller) -> Any:
     if isinstance(operation, Find | Cancel) and isinstance(answer, list):
         return [caller.shown_segment(segment) for segment in answer]
     return answer
-
-
-async def _checked_or_refused(queue: ServedQueue, operation: Operation, caller: Caller) -> Operation:
-    try:
-        caller.check(operation)
-        if isinstance(operation, EnqueueSegments):
-            await queue.check_segments(operation.segments)
-        if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
-            await queue.check_segments(operation.part.segments)
-        if isinstance(operation, SettleSegment):
-            await queue.check_settlement(operation)
-        return _checked(operation)
-    except BucketQError as error:
-        # As an operation: of a batch that is sent again it may have been applied, and used up, before.
-        return Refuse(error)
 
 
 def _checked(operation: Operation) -> Operation:

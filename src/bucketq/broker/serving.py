@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Beats, Broker
 from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
@@ -13,6 +14,7 @@ from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import Tokens
+from bucketq.broker.turnstile import Turnstile
 from bucketq.errors import ConfigurationError
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket
@@ -34,6 +36,7 @@ async def serving(
     beats: Beats | None = None,
     tokens: TokenFile | Tokens | None = None,
     tls: Tls | None = None,
+    allowance: Allowance | None = None,
 ) -> AsyncIterator[Broker]:
     """Run a broker for a queue while the block runs; at its end flush, step down and close.
 
@@ -47,9 +50,12 @@ async def serving(
     """
     broker = Broker(storage, settings, beats)
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
-    service, door = Service(broker), Door(_some(known))
+    allowance = allowance or Allowance()
+    turnstile = Turnstile(allowance)
+    service, door = Service(broker, allowance, turnstile), Door(_some(known), turnstile)
     rpc = Rpc(service)
-    grpc_shell, http_shell = GrpcShell(service, rpc, door), HttpShell(service, rpc, door, cors_origins)
+    grpc_shell = GrpcShell(service, rpc, door, allowance)
+    http_shell = HttpShell(service, rpc, door, allowance, cors_origins)
     async with AsyncExitStack() as stack:
         grpc_bound = await grpc_shell.start(host, grpc_port, tls)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)

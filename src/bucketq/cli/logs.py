@@ -38,6 +38,7 @@ def log_to_stderr(level: str, form: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
     handler.setFormatter(_JsonLines() if form == "json" else text)
-    log = logging.getLogger("bucketq")
-    log.addHandler(handler)
-    log.setLevel(level.upper())
+    for name, least in (("bucketq", level.upper()), ("uvicorn", "ERROR"), ("asyncio", "ERROR")):
+        # Of the servers underneath only what they cannot cope with: what strangers send them is no news.
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(least)

@@ -9,6 +9,7 @@ import socket
 
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import Tokens
+from bucketq.cli.allowance import ALLOWANCE_OPTIONS, allowance_of
 from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
 from bucketq.cli.options import Option, add_flag, add_options
 from bucketq.codec import decode
@@ -51,6 +52,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         ("--tls-cert", "", "the certificate to show, with those that lead from it to its authority, in PEM"),
         ("--tls-key", "", "its key"),
         ("--tls-client-ca", "", "let only clients in that have a certificate of this authority"),
+        *ALLOWANCE_OPTIONS,
         *LOG_OPTIONS,
     ]
     add_options(command, options)
@@ -64,6 +66,7 @@ async def serve(options: argparse.Namespace) -> int:
     # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
+        from bucketq.broker.allowance import raise_open_files
         from bucketq.broker.broker import Beats
         from bucketq.broker.serving import serving
     except ImportError as error:
@@ -74,7 +77,12 @@ async def serve(options: argparse.Namespace) -> int:
     for port in (options.grpc_port, options.http_port):
         if not 0 <= port < 65536:
             raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
-    settings = Settings(commit_interval_s=options.commit_interval, stale_after_s=options.stale_after)
+    settings = Settings(
+        commit_interval_s=options.commit_interval,
+        stale_after_s=options.stale_after,
+        payload_bytes_max=options.max_payload_bytes,
+    )
+    raise_open_files()
     beats = Beats(interval_s=options.heartbeat_interval, timeout_s=options.heartbeat_timeout)
     storage = open_storage(options.url)
     await _refuse_hopeless(storage)
@@ -91,6 +99,7 @@ async def serve(options: argparse.Namespace) -> int:
         beats=beats,
         tokens=tokens,
         tls=tls,
+        allowance=allowance_of(options),
     ) as broker:
         scheme = "https" if tls else "http"
         log.info("serving %s at %s, and at %s://%s", options.url, broker.address, scheme, broker.http)

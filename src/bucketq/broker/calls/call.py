@@ -100,10 +100,19 @@ class Call:
         """Whether REST has its fields in the query, not in a body."""
         return self.method in ("GET", "DELETE")
 
+    async def answer(self, visit: Visit, asked: Asked) -> Any:
+        """Do what is asked, within what the broker allows.
+
+        Raises TooLargeError and TooManyRequestsError, and what the call itself raises.
+        """
+        for name in self._lists:
+            visit.service.check_amount(len(getattr(asked, name)))
+        with visit.service.wait(visit.caller, getattr(asked, "wait", 0.0)):
+            return await self.perform(visit, asked)
+
     @cached_property
-    def waits(self) -> bool:
-        """Whether it may take long, for nothing if its caller goes away."""
-        return "wait" in self._fields
+    def _lists(self) -> list[str]:
+        return [name for name in self._fields.values() if name in ("payloads", "operations", "claims")]
 
     @cached_property
     def _fields(self) -> dict[str, str]:

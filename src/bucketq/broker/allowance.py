@@ -1,0 +1,72 @@
+"""Allowance: how much clients may ask of a broker, with the reason for each default.
+
+docs/limits.md tells what happens at each limit.
+"""
+
+import resource
+from dataclasses import dataclass, fields
+
+from bucketq.errors import ConfigurationError
+
+# Files that a broker needs for itself: the storage, its logs, both listeners, and gRPC's own.
+_OWN_FILES = 512
+_CONNECTIONS_MIN = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """What is allowed; what is more is refused with TooManyRequestsError or TooLargeError.
+
+    >>> Allowance(rate_per_client=100.0).rate_per_client
+    100.0
+    """
+
+    # One message is in memory as a whole. A client in Python sends no more than 8 MiB at once, or
+    # one job; larger payloads come as objects, in pieces.
+    message_bytes_max: int = 64 * 1024 * 1024
+
+    # Bodies of HTTP requests, and WebSocket messages, that are not answered yet; of all clients.
+    held_bytes_max: int = 512 * 1024 * 1024
+
+    # Jobs that one operation adds, or settles. One commit takes all of them, and others wait for it.
+    batch_max: int = 10_000
+
+    # Of each port. 0: half of the files that the process may open, and does not need for itself.
+    connections_max: int = 0
+
+    # Calls that wait for a job, for a result, or for events: each costs a few KB and no CPU. One
+    # client, which may be many workers with one token, leaves room for others.
+    waiting_max: int = 10_000
+    waiting_per_client_max: int = 5_000
+
+    # Requests a second of one client, and how many of them at once after a rest. 0: no limit; how
+    # much is right is known only where the clients are.
+    rate_per_client: float = 0.0
+    burst_per_client: int = 0
+
+    # Whoever means well sends a header in one piece, and a body as fast as the network is.
+    header_within_s: float = 10.0
+    body_within_s: float = 60.0
+
+    # As long as the usual load balancers, so that it is they who close first.
+    idle_s: float = 75.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 0 or (value == 0 and field.default != 0):
+                raise ConfigurationError(f"{field.name} must be above 0, not {value!r}")
+
+    @property
+    def connections(self) -> int:
+        """How many connections each port takes."""
+        if self.connections_max:
+            return self.connections_max
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return max(_CONNECTIONS_MIN, (files - _OWN_FILES) // 2)
+
+
+def raise_open_files() -> None:
+    """Let this process open as many files, and so connections, as the system grants it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

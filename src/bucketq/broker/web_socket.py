@@ -1,0 +1,81 @@
+"""WebSocketLine: a WebSocket connection with the same limits as any other.
+
+It is sent no more pongs than it reads, holds no more than its share of the memory, and gets no
+traceback written for what it sends.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from bucketq.broker.crowd import Crowd
+
+_NOT_UTF8 = 1007
+_TRY_AGAIN_LATER = 1013
+
+
+class WebSocketLine(WebSocketsSansIOProtocol):
+    """What uvicorn makes of a connection that asks for a WebSocket."""
+
+    def __init__(self, config: Config, server_state: Crowd, app_state: dict[str, Any]) -> None:
+        super().__init__(config, server_state, app_state)
+        self._crowd = server_state
+        self._held_bytes = 0
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._drop_held()
+        self._let_flow()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._held_bytes += len(data)
+        if not self._crowd.hold(len(data)):
+            self.conn.fail(_TRY_AGAIN_LATER, "too much is being sent at once")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+            return
+        super().data_received(data)
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self.conn.send_close(_NOT_UTF8)
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
+
+    async def receive(self) -> Any:
+        message = await super().receive()
+        self._drop_held()
+        return message
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Else each ping of somebody who does not read adds a pong to what is kept for them.
+        self.transport.pause_reading()
+        self._stalled = self.loop.call_later(self._crowd.allowance.body_within_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._let_flow()
+        if not self.read_paused:
+            self.transport.resume_reading()
+        super().resume_writing()
+
+    def _let_flow(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def _drop_held(self) -> None:
+        self._crowd.hold(-self._held_bytes)
+        self._held_bytes = 0
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
