@@ -172,11 +172,9 @@ class HttpShell:
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
-            method = request.path_params["method"]
             async with self._visit(request, Role.VIEWER) as caller:
                 content = await _body(request, self._allowance.message_bytes_max)
-                work = self._rpc.call(method, content, caller)
-                answer = await (unless_gone(work, request.receive) if self._rpc.waits(method) else work)
+                answer = await self._rpc.call(request.path_params["method"], content, caller)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(answer, media_type=PROTOBUF)

@@ -37,7 +37,6 @@ class Method(NamedTuple):
     role: Role
     request: type[Message]
     perform: Callable[[Any, Caller], Awaitable[Message]]
-    waits: bool = False
 
 
 class Rpc:
@@ -48,7 +47,7 @@ class Rpc:
         self._mint = Mint()
         self.methods = {
             "Enqueue": Method(Role.PRODUCER, pb.EnqueueRequest, self._enqueue),
-            "Dequeue": Method(Role.WORKER, pb.DequeueRequest, self._dequeue, waits=True),
+            "Dequeue": Method(Role.WORKER, pb.DequeueRequest, self._dequeue),
             "Heartbeat": Method(Role.WORKER, pb.HeartbeatRequest, self._heartbeat),
             "Ack": Method(Role.WORKER, pb.AckRequest, self._ack),
             "Nack": Method(Role.WORKER, pb.NackRequest, self._nack),
@@ -61,14 +60,10 @@ class Rpc:
             "Stats": Method(Role.VIEWER, pb.StatsRequest, self._stats),
             "ListJobs": Method(Role.VIEWER, pb.ListJobsRequest, self._list_jobs),
             "FindArchived": Method(Role.VIEWER, pb.FindArchivedRequest, self._find_archived),
-            "WaitReady": Method(Role.VIEWER, pb.WaitReadyRequest, self._wait_ready, waits=True),
+            "WaitReady": Method(Role.VIEWER, pb.WaitReadyRequest, self._wait_ready),
             "CollectGarbage": Method(Role.ADMIN, pb.CollectGarbageRequest, self._collect_garbage),
             "Leader": Method(Role.VIEWER, pb.LeaderRequest, self._leader),
         }
-
-    def waits(self, name: str) -> bool:
-        """Whether a call may take long, and is to end when the caller is gone."""
-        return name in self.methods and self.methods[name].waits
 
     async def call(self, name: str, content: bytes, caller: Caller) -> bytes:
         """Call a method with an encoded message; return the encoded answer. Raises BucketQError."""
