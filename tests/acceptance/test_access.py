@@ -132,6 +132,9 @@ async def test_every_route_wants_a_good_token_of_the_right_role(broker):
                 else:
                     assert (status == 403) != may(kind, allowed), (method, path, kind, status)
                     assert status != 401, (method, path, kind)
+        # By whatever name the broker is reached: who asks is known by the token.
+        headers = {**bearer(broker.secrets[Role.VIEWER]), "host": "queue.example"}
+        assert (await client.get("/v1/stats", headers=headers)).status_code == 200
         # What is not there is no secret, but whoever asks has to say who they are wherever something is.
         assert await status_of("GET", "/v1/nothing", "none") == 404
 
@@ -422,11 +425,9 @@ async def test_no_name_of_an_object_leads_outside(broker, tmp_path, name):
     for method in ("GET", "PUT"):
         # By hand: clients would tidy the path up.
         reader, writer = await asyncio.open_connection(host, port)
-        head = (
-            f"{method} /v1/objects/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n"
-        )
         token = broker.secrets[Role.WORKER]
-        writer.write(f"{head}authorization: Bearer {token}\r\n\r\nx".encode())
+        head = f"host: x\r\nauthorization: Bearer {token}\r\ncontent-length: 1\r\nconnection: close\r\n"
+        writer.write(f"{method} /v1/objects/{name} HTTP/1.1\r\n{head}\r\nx".encode())
         answer = await reader.read()
         writer.close()
         assert answer.split()[1] in (b"400", b"404"), answer
