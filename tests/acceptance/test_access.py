@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
+import websockets
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from starlette.routing import WebSocketRoute
@@ -22,6 +23,7 @@ from starlette.routing import WebSocketRoute
 import bucketq
 from bucketq import LocalFileSystemStorage, Settings
 from bucketq.broker.access import Role
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
 from bucketq.broker.calls import CALLS
 from bucketq.broker.door import Door
@@ -31,6 +33,7 @@ from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
+from bucketq.broker.ws_shell import AUTHENTICATE
 from bucketq.v1 import queue_pb2 as pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"]
@@ -80,7 +83,7 @@ def http_table():
     service = Service(Broker(LocalFileSystemStorage("queue.json")))
     rpc = Rpc(service)
     calls = {(call.method, call.path): {call.role} for call in CALLS.values()}
-    for route in HttpShell(service, rpc, Door()).app.routes:
+    for route in HttpShell(service, rpc, Door(), Allowance()).app.routes:
         if isinstance(route, WebSocketRoute):
             assert route.path == "/v1/ws", "who may come in there?"
             continue
@@ -132,6 +135,9 @@ async def test_every_route_wants_a_good_token_of_the_right_role(broker):
                 else:
                     assert (status == 403) != may(kind, allowed), (method, path, kind, status)
                     assert status != 401, (method, path, kind)
+        # By whatever name the broker is reached: who asks is known by the token.
+        headers = {**bearer(broker.secrets[Role.VIEWER]), "host": "queue.example"}
+        assert (await client.get("/v1/stats", headers=headers)).status_code == 200
         # What is not there is no secret, but whoever asks has to say who they are wherever something is.
         assert await status_of("GET", "/v1/nothing", "none") == 404
 
@@ -166,6 +172,56 @@ async def code_of(channel, method, metadata):
     except grpc.aio.AioRpcError as error:
         return error.code()
     return grpc.StatusCode.OK
+
+
+async def test_every_call_and_method_by_websocket_wants_a_good_token_of_the_right_role(broker):
+    methods = new_rpc().methods
+    for kind in (*STRANGERS, *Role):
+        async with talking(broker, bearer(broker.secrets[kind])) as (ask, ask_frame):
+            for call in CALLS.values():
+                check_tag((await ask(call.name)).get("error", {}).get("_tag"), kind, {call.role}, call.name)
+            for name, method in methods.items():
+                refusal = await ask_frame(name, asked(method.request.DESCRIPTOR))
+                check_tag(refusal, kind, {method.role}, name)
+
+
+def check_tag(tag, kind, allowed, name):
+    if kind in STRANGERS:
+        assert tag == "UnauthenticatedError", (name, kind)
+    else:
+        assert (tag == "ForbiddenError") != may(kind, allowed), (name, kind, tag)
+        assert tag != "UnauthenticatedError", (name, kind)
+
+
+async def test_browsers_show_their_token_by_the_first_call(broker):
+    async with talking(broker, {}) as (ask, _):
+        assert (await ask("getStats"))["error"]["_tag"] == "UnauthenticatedError"
+        for kind in ("wrong", "expired"):
+            refused = await ask(AUTHENTICATE, {"token": broker.secrets[kind]})
+            assert refused["error"]["_tag"] == "UnauthenticatedError"
+        assert (await ask(AUTHENTICATE, {"token": broker.secrets[Role.VIEWER]}))["ok"]
+        assert (await ask("getStats"))["ok"]
+        assert (await ask("submitJob", {"payload": 1}))["error"]["_tag"] == "ForbiddenError"
+        # A token that is not good takes nothing away.
+        assert not (await ask(AUTHENTICATE, {"token": "bq_wrong"}))["ok"]
+        assert (await ask("getStats"))["ok"]
+
+
+@asynccontextmanager
+async def talking(broker, headers):
+    """Asks on one WebSocket, in JSON or by Frames, one thing after the other."""
+    url = broker.http.replace("http", "ws") + "/v1/ws"
+    async with websockets.connect(url, additional_headers=headers) as socket:
+
+        async def ask(method, params=None):
+            await socket.send(json.dumps({"id": 1, "method": method, "params": params or {}}))
+            return json.loads(await socket.recv())
+
+        async def ask_frame(method, content):
+            await socket.send(pb.Frame(id=1, method=method, body=content).SerializeToString())
+            return pb.Frame.FromString(await socket.recv()).refusal.error
+
+        yield ask, ask_frame
 
 
 async def test_only_health_and_reflection_are_open_beside_the_queue(broker):
@@ -422,11 +478,9 @@ async def test_no_name_of_an_object_leads_outside(broker, tmp_path, name):
     for method in ("GET", "PUT"):
         # By hand: clients would tidy the path up.
         reader, writer = await asyncio.open_connection(host, port)
-        head = (
-            f"{method} /v1/objects/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n"
-        )
         token = broker.secrets[Role.WORKER]
-        writer.write(f"{head}authorization: Bearer {token}\r\n\r\nx".encode())
+        head = f"host: x\r\nauthorization: Bearer {token}\r\ncontent-length: 1\r\nconnection: close\r\n"
+        writer.write(f"{method} /v1/objects/{name} HTTP/1.1\r\n{head}\r\nx".encode())
         answer = await reader.read()
         writer.close()
         assert answer.split()[1] in (b"400", b"404"), answer

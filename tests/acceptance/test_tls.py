@@ -23,7 +23,7 @@ from tests.acceptance.served import Served, served
 
 QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
 SHORT = Settings(retry_for_s=0.3)
-WAYS = ["grpc"]
+WAYS = ["grpc", "http", "ws"]
 
 
 @pytest.fixture

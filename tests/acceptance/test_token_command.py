@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
 import pytest
+import websockets
 
 import bucketq
 from bucketq import LocalFileSystemStorage, UnauthenticatedError
@@ -67,27 +69,36 @@ async def test_a_revoked_token_is_good_for_nothing_within_about_a_second(tmp_pat
             await asyncio.sleep(0.01)
         headers = {"authorization": f"Bearer {secrets['bad']}"}
         client = httpx.AsyncClient(base_url=f"http://{broker.http}", headers=headers, timeout=60)
-        connect = bucketq.connect
-        bad = connect(f"grpc://{broker.address}", token=secrets["bad"])
-        good = connect(f"grpc://{broker.address}", token=secrets["good"])
-        async with client, bad, good:
-            waiting = [
-                asyncio.create_task(bad.dequeue("mail", wait=60)),
-                asyncio.create_task(client.post("/v1/jobs/claim", json={"workerId": "w", "wait": 60})),
-                asyncio.create_task(client.get("/v1/events")),
-            ]
+        socket = websockets.connect(f"ws://{broker.http}/v1/ws", additional_headers=headers)
+        good = bucketq.connect(f"grpc://{broker.address}", token=secrets["good"])
+        ways = [f"grpc://{broker.address}", f"http://{broker.http}", f"ws://{broker.http}"]
+        async with client, socket as talking, good, AsyncExitStack() as stack:
+            waiting = []
+            for way in ways:
+                bad = await stack.enter_async_context(bucketq.connect(way, token=secrets["bad"]))
+                waiting.append(asyncio.create_task(bad.dequeue("mail", wait=60)))
+                # Until it is in.
+                await bad.stats()
+            polling = asyncio.create_task(client.post("/v1/jobs/claim", json={"workerId": "w", "wait": 60}))
+            watching = asyncio.create_task(client.get("/v1/events"))
             working = asyncio.create_task(good.dequeue("mail", wait=60))
-            # Until all of them are in.
-            await bad.stats()
+            for number, call in enumerate(("claimJob", "getStats")):
+                params = {"workerId": "w", "wait": 60} if call == "claimJob" else {}
+                await talking.send(json.dumps({"id": number, "method": call, "params": params}))
+            assert json.loads(await talking.recv())["ok"], "the statistics; the other one waits"
             await client.get("/v1/stats")
             file.revoke("bad")
             began_s = time.monotonic()
-            with pytest.raises(UnauthenticatedError):
-                await waiting[0]
-            assert (await waiting[1]).status_code == 401
-            assert "event: " in (await waiting[2]).text, "it was open, and has ended"
+            for task in waiting:
+                with pytest.raises(UnauthenticatedError):
+                    await task
+            assert (await polling).status_code == 401
+            assert "event: " in (await watching).text, "it was open, and has ended"
+            assert json.loads(await talking.recv())["error"]["_tag"] == "UnauthenticatedError"
             assert time.monotonic() - began_s < 10, "long before they would have been done"
             assert (await client.get("/v1/stats")).status_code == 401
+            await talking.send(json.dumps({"id": 3, "method": "getStats"}))
+            assert json.loads(await talking.recv())["error"]["_tag"] == "UnauthenticatedError"
             # Nothing is given to those who were sent away.
             await good.enqueue("mail", {"n": 1})
             [job] = await working
