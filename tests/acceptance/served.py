@@ -41,6 +41,10 @@ class Served:
     def address(self):
         return self.wait_for("serving ")["message"].split()[-4].strip(",")
 
+    @property
+    def http(self):
+        return self.wait_for("serving ")["message"].split()[-1]
+
     def signal(self, number):
         self._process.send_signal(number)
 

@@ -149,7 +149,8 @@ async def test_a_large_payload_is_named_in_lists_and_comes_when_asked_for(http):
     assert (await http.get(f"/v1/jobs/{job_id}/payload")).json() == large
     assert (await claim(http))["payload"] == large
     told(await http.post(f"/v1/jobs/{job_id}/complete", json={"workerId": "w"}), 204)
-    assert (await http.get(f"/v1/jobs/{job_id}/payload")).json() == large, "finished, and still there"
+    gone = told(await http.get(f"/v1/jobs/{job_id}/payload"), 404)
+    assert gone["_tag"] == "ObjectNotFoundError", "archives keep large payloads only if told to"
 
 
 async def test_a_submission_with_a_key_can_be_sent_again(http):

@@ -1,6 +1,7 @@
 """The description of a broker's REST, in the words of OpenAPI 3.1, made of the table of calls."""
 
 import inspect
+from collections.abc import Iterator
 from http import HTTPStatus
 from types import NoneType
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bucketq.broker.calls import CALLS, Call
+from bucketq.broker.calls.call import Asked
 from bucketq.broker.calls.looking import QueueStats
 from bucketq.broker.events import LeaderTold, WatchEvents
 from bucketq.broker.problem import Problem
@@ -46,6 +48,8 @@ def openapi() -> _Document:
     refs, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     names = {kind: ref["$ref"].rpartition("/")[2] for kind, ref in zip(types, refs, strict=True)}
     schemas = {name: dict(schema) for name, schema in components.items()}
+    for kind in _all(Asked):
+        schemas.get(kind.__name__, {}).update(kind.rules)
     paths: _Document = {}
     for call in CALLS.values():
         schema = schemas[names[call.asked]]
@@ -67,6 +71,12 @@ def openapi() -> _Document:
         },
         "security": [{"bearer": []}, {}],
     }
+
+
+def _all(kind: type[Asked]) -> Iterator[type[Asked]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _all(one)
 
 
 def _operation(call: Call, schema: _Document, names: dict[Any, str]) -> _Document:
@@ -135,6 +145,13 @@ def _beside(names: dict[Any, str], events: _Document) -> _Document:
         "Server-sent events: `stats` with a QueueStats whenever the numbers have changed, and `leader` with a"
         " LeaderTold, at first and when this broker leads no more, which ends the stream."
     )
+    told = [{"$ref": _SCHEMAS.format(name=names[kind])} for kind in (QueueStats, LeaderTold)]
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": told}}
+    event: _Document = {
+        "type": "object",
+        "properties": {"event": {"enum": ["stats", "leader"]}, "data": data},
+        "required": ["event", "data"],
+    }
     return {
         "/v1/events": {
             "get": {
@@ -146,7 +163,7 @@ def _beside(names: dict[Any, str], events: _Document) -> _Document:
                     {"name": name, "in": "query", "schema": schema}
                     for name, schema in events["properties"].items()
                 ],
-                "responses": {"200": _content(stream, {"type": "string"}, "text/event-stream")} | refusals,
+                "responses": {"200": _content(stream, event, "text/event-stream")} | refusals,
             }
         },
         "/healthz": {

@@ -1,24 +1,31 @@
 """Many jobs at once, in JSON: as a batch, or in one transaction with what else is to land."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.claims import ClaimRef
 from bucketq.broker.calls.new_job import AnyJob, Following, NewJob
 from bucketq.broker.calls.payload import content_of
-from bucketq.broker.calls.shapes import Moment, Name, Seconds
+from bucketq.broker.calls.shapes import IF_BASE64, NOT_BOTH_TIMES, Moment, Name, Seconds
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import BATCH_SIZE_MAX
 from bucketq.errors import JobNotFoundError
 from bucketq.job import IfDead
 from bucketq.new_batch import Then
 
+_IF_BASE64 = {
+    "if": IF_BASE64["if"],
+    "then": {"properties": {"payloads": {"items": {"type": "string", "format": "base64"}}}},
+}
+
 
 class SubmitBatch(AnyJob, kw_only=True):
     """Jobs that differ in their payloads only, and perhaps one that follows when all are finished."""
+
+    rules: ClassVar[dict[str, Any]] = {"allOf": [*NOT_BOTH_TIMES, _IF_BASE64]}
 
     payloads: Annotated[list[Raw], Meta(max_length=BATCH_SIZE_MAX)]
     delay: Seconds | UnsetType = UNSET
@@ -123,8 +130,7 @@ async def transact(visit: Visit, asked: Transact) -> Transacted:
                         )
                         ids.append(job.id)
                     case Complete():
-                        result = None if operation.result is UNSET else operation.result
-                        transaction.ack(operation.claim, result)
+                        transaction.ack(operation.claim, given(operation.result))
                     case Fail():
                         transaction.nack(operation.claim, operation.error, retry_in=operation.retry_in)
         return ids

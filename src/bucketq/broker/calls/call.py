@@ -12,9 +12,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.served import ServedQueue
@@ -27,7 +28,12 @@ A = TypeVar("A", bound="Asked")
 
 
 class Asked(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What comes with a call. What is in the path has a default, and is never empty."""
+    """What comes with a call. What is in the path has a default, and is never empty.
+
+    `rules` say in JSON Schema which fields go together, for OpenAPI.
+    """
+
+    rules: ClassVar[dict[str, Any]] = {}
 
 
 class Told(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -134,6 +140,11 @@ class Call:
 
     def _misfit(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(f"{self.name} ({self.method} {self.path}) does not take this: {error}")
+
+
+def given(value: T | UnsetType) -> T | None:
+    """A field, or None if it was left out."""
+    return None if value is UNSET else value
 
 
 def decode_query(kind: type[A], query: Mapping[str, str]) -> A:

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.payload import Encoding, told_payload
 from bucketq.broker.calls.shapes import BatchSize, Name, Seconds, Status, Wait
 from bucketq.broker.problem import Problem
@@ -211,7 +211,7 @@ class CompleteMany(Asked):
 async def complete_many(visit: Visit, asked: CompleteMany) -> Refused:
     """Tell that many jobs are done."""
     claims = [one.claim for one in asked.claims]
-    results = [None if one.result is UNSET else one.result for one in asked.claims]
+    results = [given(one.result) for one in asked.claims]
     errors = await visit.lead(lambda queue: queue.ack_many(claims, results))
     return Refused(refused=list(map(Problem.of, errors)))
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.jobs import OneJob, Submitted
 from bucketq.broker.calls.looking import Nothing
-from bucketq.broker.calls.shapes import Name, Seconds, Whole
+from bucketq.broker.calls.shapes import Name, Whole
 from bucketq.limits import RATE_MAX, RATE_MIN, Limit
 
 Rate = Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)]
@@ -20,19 +20,19 @@ MaxRunning = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 class OfType(Asked):
     """Which type of jobs; without one, the whole queue."""
 
-    type: Name | None = None
+    type: Name | UnsetType = UNSET
 
 
 @call("pause", "POST /v1/pause", Role.ADMIN)
 async def pause(visit: Visit, asked: OfType) -> None:
     """Let no more jobs begin; those that run go on."""
-    await visit.lead(lambda queue: queue.pause(asked.type))
+    await visit.lead(lambda queue: queue.pause(given(asked.type)))
 
 
 @call("resume", "POST /v1/resume", Role.ADMIN)
 async def resume(visit: Visit, asked: OfType) -> None:
     """End a pause."""
-    await visit.lead(lambda queue: queue.resume(asked.type))
+    await visit.lead(lambda queue: queue.resume(given(asked.type)))
 
 
 class SetLimit(Asked):
@@ -41,11 +41,16 @@ class SetLimit(Asked):
     Without numbers there is no limit any more.
     """
 
+    rules: ClassVar[dict[str, Any]] = {
+        "oneOf": [{"required": ["type"]}, {"required": ["limitKey"]}],
+        "dependentRequired": {"burst": ["rate"]},
+    }
+
     type: Name | UnsetType = UNSET
     limit_key: Name | UnsetType = UNSET
-    max_running: MaxRunning | None = None
-    rate: Rate | None = None
-    burst: Whole | None = None
+    max_running: MaxRunning | UnsetType = UNSET
+    rate: Rate | UnsetType = UNSET
+    burst: Whole | UnsetType = UNSET
 
 
 @call("setLimit", "PUT /v1/limits", Role.ADMIN)
@@ -53,11 +58,11 @@ async def set_limit(visit: Visit, asked: SetLimit) -> None:
     """Limit the jobs of a type, or those with a limit key."""
     await visit.lead(
         lambda queue: queue.limit(
-            None if asked.type is UNSET else asked.type,
-            limit_key=None if asked.limit_key is UNSET else asked.limit_key,
-            max_running=asked.max_running,
-            rate=asked.rate,
-            burst=asked.burst,
+            given(asked.type),
+            limit_key=given(asked.limit_key),
+            max_running=given(asked.max_running),
+            rate=given(asked.rate),
+            burst=given(asked.burst),
         )
     )
 
@@ -111,9 +116,9 @@ async def discard_job(visit: Visit, asked: OneJob) -> None:
 class DeadJobs(Asked):
     """Which dead jobs: of a type, with this text in their last error, and how many at most."""
 
-    type: Name | None = None
-    error: str | None = None
-    limit: Whole | None = None
+    type: Name | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    limit: Whole | UnsetType = UNSET
 
 
 class Count(Told, omit_defaults=False):
@@ -125,25 +130,21 @@ class Count(Told, omit_defaults=False):
 @call("redriveMany", "POST /v1/dead/redrive", Role.ADMIN)
 async def redrive_many(visit: Visit, asked: DeadJobs) -> Count:
     """Do dead jobs again."""
-    count = await visit.lead(
-        lambda queue: queue.redrive_many(asked.type, error=asked.error, limit=asked.limit)
-    )
-    return Count(count=count)
+    kind, error, limit = given(asked.type), given(asked.error), given(asked.limit)
+    return Count(count=await visit.lead(lambda queue: queue.redrive_many(kind, error=error, limit=limit)))
 
 
 @call("discardMany", "POST /v1/dead/discard", Role.ADMIN)
 async def discard_many(visit: Visit, asked: DeadJobs) -> Count:
     """Forget dead jobs."""
-    count = await visit.lead(
-        lambda queue: queue.discard_many(asked.type, error=asked.error, limit=asked.limit)
-    )
-    return Count(count=count)
+    kind, error, limit = given(asked.type), given(asked.error), given(asked.limit)
+    return Count(count=await visit.lead(lambda queue: queue.discard_many(kind, error=error, limit=limit)))
 
 
 class RequeueStale(Asked):
     """For how many seconds a worker has been silent."""
 
-    timeout: Seconds
+    timeout: Annotated[float, Meta(ge=0, le=1e9)]
 
 
 @call("requeueStale", "POST /v1/requeue-stale", Role.ADMIN)

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.job import JobTold
 from bucketq.broker.calls.looking import QueueCounts, counted
 from bucketq.broker.calls.new_job import NewJob
@@ -55,8 +55,8 @@ class JobPage(QueueCounts, omit_defaults=True):
 async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
     """List the jobs that wait, run or are dead: those that run first, then each status in its order."""
     page = await visit.service.list_jobs(
-        None if asked.status is UNSET else asked.status,
-        None if asked.type is UNSET else asked.type,
+        given(asked.status),
+        given(asked.type),
         asked.page_size,
         asked.page_token,
         visit.caller,

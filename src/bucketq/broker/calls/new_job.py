@@ -4,13 +4,21 @@ A job is submitted by itself, in a transaction, as one of many, as the one that 
 again and again by a schedule. Not every option makes sense in each.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.calls.call import Asked
 from bucketq.broker.calls.payload import Encoding, content_of
-from bucketq.broker.calls.shapes import Moment, Name, Priority, Seconds, Whole
+from bucketq.broker.calls.shapes import (
+    IF_BASE64,
+    NOT_BOTH_TIMES,
+    Moment,
+    Name,
+    Priority,
+    Seconds,
+    Whole,
+)
 from bucketq.job import IfDead
 from bucketq.new_job import JobOptions
 
@@ -52,6 +60,11 @@ class SingleJob(AnyJob):
 class NewJob(SingleJob):
     """A new job. With a `key` it may be sent again: it is not added twice."""
 
+    rules: ClassVar[dict[str, Any]] = {
+        "allOf": [*NOT_BOTH_TIMES, IF_BASE64],
+        "dependentRequired": {"keyFor": ["key"], "ifExists": ["key"]},
+    }
+
     delay: Seconds | UnsetType = UNSET
     run_at: Moment | UnsetType = UNSET
     expires_at: Moment | UnsetType = UNSET
@@ -64,6 +77,8 @@ class NewJob(SingleJob):
 
 class Following(SingleJob):
     """The job that follows a batch. Its times count from when the batch is submitted."""
+
+    rules: ClassVar[dict[str, Any]] = {"allOf": [*NOT_BOTH_TIMES, IF_BASE64]}
 
     delay: Seconds | UnsetType = UNSET
     run_at: Moment | UnsetType = UNSET

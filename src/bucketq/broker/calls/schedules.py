@@ -1,27 +1,37 @@
 """Schedules, in JSON: jobs that are submitted again and again, by the clock."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call
+from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.job import JobTold
 from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.new_job import SingleJob
-from bucketq.broker.calls.shapes import Name, Seconds
+from bucketq.broker.calls.shapes import IF_BASE64, Name, Seconds
+from bucketq.new_job import NAME_MAX
 from bucketq.schedule import EVERY_MIN_S, Missed, Schedule
 
+# Not all that is wrong with them can be said in a pattern.
+Cron = Annotated[str, Meta(extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})]
+TimeZone = Annotated[str, Meta(extra_json_schema={"format": "time-zone", "examples": ["Europe/Vienna"]})]
 Every = Annotated[float, Meta(ge=EVERY_MIN_S, lt=1e11)]
 
 
 class PutSchedule(SingleJob):
     """When, by `cron` or `every` so many seconds, and what. Of missed ticks the last one is made up for."""
 
-    name: str = ""
-    cron: str | UnsetType = UNSET
-    tz: str = "UTC"
+    rules: ClassVar[dict[str, Any]] = {
+        "allOf": [IF_BASE64],
+        "oneOf": [{"required": ["cron"]}, {"required": ["every"]}],
+        "dependentRequired": {"keyFor": ["key"]},
+    }
+
+    name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
+    cron: Cron | UnsetType = UNSET
+    tz: TimeZone = "UTC"
     every: Every | UnsetType = UNSET
     missed: Missed = Missed.LAST
     key: Name | UnsetType = UNSET
@@ -65,9 +75,9 @@ async def put_schedule(visit: Visit, asked: PutSchedule) -> ScheduleTold:
             asked.type,
             content,
             asked.priority,
-            cron=None if asked.cron is UNSET else asked.cron,
+            cron=given(asked.cron),
             tz=asked.tz,
-            every=None if asked.every is UNSET else asked.every,
+            every=given(asked.every),
             missed=asked.missed.value,
             **options,
         )

@@ -1,7 +1,7 @@
 """Shapes: what the fields of many calls look like, and where it is said how much they may hold."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -20,3 +20,16 @@ Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 BatchSize = Annotated[int, Meta(ge=1, le=BATCH_SIZE_MAX)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Status = Annotated[str, Meta(extra_json_schema={"enum": [*JobStatus, "completed", "cancelled", "expired"]})]
+
+
+def not_both(one: str, other: str) -> dict[str, Any]:
+    """That two fields exclude each other, in JSON Schema."""
+    return {"not": {"required": [one, other]}}
+
+
+NOT_BOTH_TIMES = [not_both("delay", "runAt"), not_both("expiresIn", "expiresAt")]
+# What is said to be base64 is.
+IF_BASE64 = {
+    "if": {"properties": {"payloadEncoding": {"const": "base64"}}, "required": ["payloadEncoding"]},
+    "then": {"properties": {"payload": {"type": "string", "format": "base64"}}},
+}

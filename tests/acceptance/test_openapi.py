@@ -1,0 +1,50 @@
+"""What /openapi.json says is true: a broker is asked all that it describes, and much that it does not."""
+
+import json
+import urllib.request
+from base64 import b64encode
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from bucketq.broker.openapi import openapi
+from tests.acceptance.served import served
+
+schema = schemathesis.openapi.from_dict(openapi())
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with served(f"file://{tmp_path_factory.mktemp('openapi')}/queue.json") as broker:
+        broker.wait_for("leading")
+        yield broker.http
+
+
+def test_it_is_served(address):
+    with urllib.request.urlopen(f"{address}/openapi.json") as answer:
+        assert json.load(answer) == json.loads(json.dumps(openapi()))
+
+
+schemathesis.openapi.format("cron", st.sampled_from(["* * * * *", "30 9 * * MON-FRI", "0 0 29 2 *"]))
+schemathesis.openapi.format("time-zone", st.sampled_from(["UTC", "Europe/Vienna"]))
+schemathesis.openapi.format("base64", st.binary().map(lambda content: b64encode(content).decode()))
+
+
+def shorten_waits(case):
+    """What would be waited for is only waited for a little."""
+    for fields in (case.body, case.query):
+        if (
+            isinstance(fields, dict)
+            and type(fields.get("wait")) in (int, float)
+            and 0 < fields["wait"] <= 300
+        ):
+            fields["wait"] = 0.01
+
+
+@schema.parametrize()
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_what_is_described_is_so(case, address):
+    shorten_waits(case)
+    case.call_and_validate(base_url=address, timeout=20)

@@ -1,0 +1,97 @@
+"""A client of a few lines, written for these paths and shapes alone: it knows nothing of bucketq, and works."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.acceptance.served import served
+
+
+class Client:
+    """Six calls and three looks, as any language has them in its library."""
+
+    def __init__(self, url):
+        self._url = url
+
+    def _request(self, method, path, body=None):
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, content, headers, method=method)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            content = answer.read()
+            return answer.status, json.loads(content) if content else None
+
+    def submit(self, payload, **more):
+        return self._request("POST", "/v1/jobs", {"payload": payload, **more})
+
+    def claim(self, worker_id, **more):
+        return self._request("POST", "/v1/jobs/claim", {"workerId": worker_id, **more})
+
+    def heartbeat(self, job_id, worker_id):
+        return self._request("POST", f"/v1/jobs/{job_id}/heartbeat", {"workerId": worker_id})
+
+    def complete(self, job_id, worker_id):
+        return self._request("POST", f"/v1/jobs/{job_id}/complete", {"workerId": worker_id})
+
+    def get(self, path):
+        return self._request("GET", path)
+
+
+@pytest.fixture
+def client(tmp_path):
+    with served(f"file://{tmp_path}/queue.json") as broker:
+        broker.wait_for("leading")
+        yield Client(broker.http)
+
+
+def refusal_of(call, *arguments):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        call(*arguments)
+    with caught.value as answer:
+        told = json.loads(answer.read())
+    assert told.keys() >= {"_tag", "message"}
+    return answer.status, told["_tag"]
+
+
+def test_a_job_from_its_submission_to_its_end(client):
+    status, submitted = client.submit({"to": "alice"}, type="mail", maxAttempts=5)
+    assert (status, submitted.keys()) == (200, {"jobId"})
+    job_id = submitted["jobId"]
+    status, jobs = client.get("/v1/jobs")
+    assert jobs.keys() == {"jobs", "total", "unclaimed", "inProgress", "completedTotal", "brokerAddress"}
+    assert (jobs["total"], jobs["unclaimed"], jobs["inProgress"], jobs["completedTotal"]) == (1, 1, 0, 0)
+    [job] = jobs["jobs"]
+    assert (job["id"], job["type"], job["status"], job["payload"]) == (
+        job_id,
+        "mail",
+        "queued",
+        {"to": "alice"},
+    )
+    assert (job["attempts"], job["maxAttempts"]) == (0, 5)
+    assert client.claim("w-1", types=["other"]) == (200, {})
+    status, claimed = client.claim("w-1", types=["mail", "other"])
+    assert (claimed["jobId"], claimed["payload"], claimed["type"]) == (job_id, {"to": "alice"}, "mail")
+    [job] = client.get("/v1/jobs")[1]["jobs"]
+    assert (job["status"], job["workerId"], job["attempts"]) == ("in_progress", "w-1", 1)
+    assert client.heartbeat(job_id, "w-1") == (204, None)
+    assert refusal_of(client.complete, job_id, "w-2") == (409, "ClaimLostError")
+    assert client.complete(job_id, "w-1") == (204, None)
+    assert refusal_of(client.complete, job_id, "w-1") == (404, "JobNotFoundError")
+    assert client.claim("w-1") == (200, {})
+    stats = client.get("/v1/stats")[1]
+    assert (stats["total"], stats["completedTotal"]) == (0, 1)
+    assert stats["brokerAddress"] in client._url
+
+
+def test_a_payload_alone_is_enough(client):
+    client.submit("anything")
+    assert client.claim("w")[1]["payload"] == "anything"
+
+
+def test_health_and_state(client):
+    assert client.get("/healthz") == (200, {"status": "ok"})
+    client.submit(1)
+    state = client.get("/state")[1]
+    assert [job["json"] for job in state["jobs"]] == [1]

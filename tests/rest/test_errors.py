@@ -1,0 +1,132 @@
+"""Whatever goes wrong is told in one shape, with a fitting status, and nothing of what is inside."""
+
+import asyncio
+import logging
+
+import httpx
+import pytest
+
+from bucketq import InMemoryStorage
+from bucketq.broker.calls import CALLS
+from bucketq.broker.serving import serving
+
+
+def refused(answer, status, tag):
+    assert answer.status_code == status, answer.text
+    told = answer.json()
+    assert told["_tag"] == tag
+    assert told["message"]
+    return told
+
+
+async def test_a_path_that_is_none(http):
+    assert "/v1/nothing" in refused(await http.get("/v1/nothing"), 404, "NotFoundError")["message"]
+    refused(await http.get("/v1/jobs/"), 404, "NotFoundError")
+
+
+async def test_a_method_that_is_none(http):
+    answer = await http.delete("/v1/jobs")
+    refused(answer, 405, "MethodNotAllowedError")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+    refused(await http.get("/v1/jobs/claim"), 405, "MethodNotAllowedError")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"payload": NaN}',
+        b'{"payload": 1e999}',
+        b'{"payload": "\\ud800"}',
+        b'{"payload": "\xff"}',
+        b'{"payload": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"payload": 1} trailing',
+        b'{"type": ""}',
+        b'{"type": 7}',
+        b'{"type": "\\ud800"}',
+        b'{"priority": 1e400}',
+        b'{"priority": 99999999999999999999999}',
+        b'{"priority": 1.5}',
+        b'{"maxAttempts": 0}',
+        b'{"delay": -1}',
+        b'{"delay": 1, "runAt": "2030-01-01T00:00:00Z"}',
+        b'{"runAt": "2030-01-01T00:00:00"}',
+        b'{"keyFor": 1}',
+        b'{"payload": "no base64!", "payloadEncoding": "base64"}',
+        b'{"payload": 7, "payloadEncoding": "base64"}',
+        b'{"unheardOf": 1}',
+        b"payload=1",
+    ],
+    ids=lambda body: body[:30].decode(errors="replace"),
+)
+async def test_what_makes_no_sense_is_refused(http, body):
+    answer = await http.post("/v1/jobs", content=body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["_tag"] in ("ConfigurationError", "PayloadError")
+    assert (await http.get("/v1/stats")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("payload", [b"1" * 400, b'{"a":1,"a":2}', b"[" * 200 + b"]" * 200, b'"\\u0000"'])
+async def test_what_is_odd_but_json_is_kept_as_it_came(http, payload):
+    job_id = (await http.post("/v1/jobs", content=b'{"payload": ' + payload + b"}")).json()["jobId"]
+    assert (await http.get(f"/v1/jobs/{job_id}/payload")).content == payload
+
+
+@pytest.mark.parametrize(
+    "query", ["status=unheard-of", "pageSize=0", "pageSize=x", "pageToken=1.2", "pageToken=a.b.c.d", "what=1"]
+)
+async def test_a_query_that_makes_no_sense_is_refused(http, query):
+    refused(await http.get(f"/v1/jobs?{query}"), 400, "ConfigurationError")
+
+
+async def test_the_id_is_in_the_path_alone(http):
+    answer = await http.post("/v1/jobs/1/complete", json={"jobId": "2", "workerId": "w"})
+    assert "path" in refused(answer, 400, "ConfigurationError")["message"]
+
+
+async def test_unknown_jobs(http):
+    for path in ("", "/payload", "/result"):
+        assert refused(await http.get(f"/v1/jobs/none{path}"), 404, "JobNotFoundError")["jobId"] == "none"
+    for path in ("heartbeat", "complete", "fail", "release", "cancel", "redrive", "discard"):
+        body = {} if path in ("cancel", "redrive", "discard") else {"workerId": "w"}
+        refused(await http.post(f"/v1/jobs/none/{path}", json=body), 404, "JobNotFoundError")
+
+
+async def test_a_payload_that_is_too_large(http, broker, monkeypatch):
+    limit = broker.settings.payload_bytes_max
+    monkeypatch.setattr("bucketq.broker.http_shell.MESSAGE_BYTES_MAX", 1000)
+    assert limit > 1000
+    refused(await http.post("/v1/jobs", json={"payload": "x" * 1000}), 413, "TooLargeError")
+
+
+async def test_a_failure_inside_is_logged_and_not_told(http, monkeypatch, caplog):
+    async def fail(visit, asked):
+        raise RuntimeError("the secret of the house")
+
+    monkeypatch.setitem(CALLS["getStats"].__dict__, "perform", fail)
+    with caplog.at_level(logging.ERROR, "bucketq"):
+        answer = await http.get("/v1/stats")
+    assert "secret" not in str(refused(answer, 500, "InternalError"))
+    [record] = [record for record in caplog.records if record.name == "bucketq"]
+    assert "the secret of the house" in str(record.exc_info)
+
+
+async def test_a_standby_tells_who_leads(tmp_path):
+    storage = InMemoryStorage()
+    async with serving(storage) as first:
+        while not first.is_leading:
+            await asyncio.sleep(0.005)
+        async with (
+            serving(storage) as second,
+            httpx.AsyncClient(base_url=f"http://{second.http}") as http,
+        ):
+            while second.leader is None:
+                await asyncio.sleep(0.005)
+            for answer in (await http.post("/v1/jobs", json={}), await http.get("/v1/events")):
+                assert refused(answer, 503, "NotLeaderError")["leader"] == first.http
+                assert answer.headers["retry-after"] == "1"
+            assert (await http.get("/healthz")).json() == {"status": "ok"}
+            assert (await http.get("/readyz")).status_code == 503
