@@ -94,7 +94,7 @@ def _operation(call: Call, schema: _Document, names: dict[Any, str]) -> _Documen
     }
     if not call.is_by_query and schema["properties"].keys() - set(call.in_path):
         operation["requestBody"] = {
-            "required": bool(schema["required"]),
+            "required": bool(schema["required"] or "oneOf" in schema),
             "content": {"application/json": {"schema": {"$ref": _SCHEMAS.format(name=names[call.asked])}}},
         }
     return operation
