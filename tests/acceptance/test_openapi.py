@@ -54,7 +54,7 @@ def spell_whole(value):
 
 
 @schema.parametrize()
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_what_is_described_is_so(case, address):
     shorten_waits(case)
     if isinstance(case.body, dict):
