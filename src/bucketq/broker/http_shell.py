@@ -146,6 +146,8 @@ class HttpShell:
                 self._service.check_leading()
         except BucketQError as error:
             return _refusal(error)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
 
     async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
@@ -256,4 +258,4 @@ def _rpc_refusal(error: BucketQError) -> Response:
 def _headers(error: BucketQError) -> dict[str, str]:
     if isinstance(error, UnauthenticatedError):
         return {"WWW-Authenticate": "Bearer"}
-    return {"Retry-After": "1"} if isinstance(error, NotLeaderError) else {}
+    return {"Retry-After": "1"} if status_of(error) == 503 else {}

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from http import HTTPStatus
 from types import NoneType
 from typing import Any
@@ -40,6 +41,7 @@ _OF_CHANGES = {409, 413, 507}
 _SCHEMAS = "#/components/schemas/{name}"
 
 
+@cache
 def openapi() -> _Document:
     """The whole document."""
     asked = [call.asked for call in CALLS.values()]
