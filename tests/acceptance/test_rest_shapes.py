@@ -1,4 +1,4 @@
-"""A client of a few lines, written for these paths and shapes alone: it knows no bucketq, and works."""
+"""A client of a few lines, written for these paths and shapes alone, works: it knows nothing of bucketq."""
 
 import json
 import urllib.error

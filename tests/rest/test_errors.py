@@ -9,6 +9,8 @@ import pytest
 from bucketq import InMemoryStorage
 from bucketq.broker.calls import CALLS
 from bucketq.broker.serving import serving
+from bucketq.errors import AccessDeniedError
+from tests.rest.conftest import leading
 
 
 def refused(answer, status, tag):
@@ -114,11 +116,34 @@ async def test_a_failure_inside_is_logged_and_not_told(http, monkeypatch, caplog
     assert "the secret of the house" in str(record.exc_info)
 
 
-async def test_a_standby_tells_who_leads(tmp_path):
+class Failing(InMemoryStorage):
+    """Refuses to write while it is down."""
+
+    is_down = False
+
+    async def write(self, content, if_match=None):
+        if self.is_down:
+            raise AccessDeniedError("no permission to write")
+        return await super().write(content, if_match)
+
+
+async def test_a_storage_that_fails():
+    storage = Failing()
+    async with (
+        serving(storage) as broker,
+        httpx.AsyncClient(base_url=f"http://{(await leading(broker)).http}") as http,
+    ):
+        storage.is_down = True
+        answer = await http.post("/v1/jobs", json={})
+        refused(answer, 503, "AccessDeniedError")
+        assert answer.headers["retry-after"] == "1"
+        storage.is_down = False
+
+
+async def test_a_standby_tells_who_leads():
     storage = InMemoryStorage()
     async with serving(storage) as first:
-        while not first.is_leading:
-            await asyncio.sleep(0.005)
+        await leading(first)
         async with (
             serving(storage) as second,
             httpx.AsyncClient(base_url=f"http://{second.http}") as http,

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from bucketq import InMemoryStorage
+from bucketq.broker.broker import Beats
 from bucketq.broker.serving import serving
 from tests.rest.conftest import leading
 
@@ -68,7 +69,9 @@ async def test_the_end_of_a_term_is_told_and_ends_the_stream():
 
 async def test_watching_costs_the_storage_nothing():
     storage = Counting()
-    async with serving(storage) as broker, httpx.AsyncClient(timeout=20) as http:
+    # The leader's own heartbeat is the only other thing that could ask.
+    slow = Beats(interval_s=100, timeout_s=1000)
+    async with serving(storage, beats=slow) as broker, httpx.AsyncClient(timeout=20) as http:
         url = f"http://{(await leading(broker)).http}/v1/events"
         async with http.stream("GET", url, params={"interval": 0.1}) as answer:
             events = events_of(answer)
@@ -79,6 +82,17 @@ async def test_watching_costs_the_storage_nothing():
                 async with asyncio.timeout(1):
                     await anext(events)
             assert storage.requests == before, "ten looks, and none at the storage"
+
+
+async def test_what_makes_no_sense_is_refused(http):
+    for interval in ("0", "61", "x", "nan"):
+        answer = await http.get("/v1/events", params={"interval": interval})
+        assert (answer.status_code, answer.json()["_tag"]) == (400, "ConfigurationError")
+
+
+async def test_the_head_alone_has_an_end(http):
+    answer = await http.head("/v1/events")
+    assert (answer.status_code, answer.content) == (200, b"")
 
 
 async def test_a_line_that_is_silent_is_kept_open(http, monkeypatch):

@@ -11,6 +11,7 @@ from websockets.exceptions import InvalidStatus
 from bucketq import InMemoryStorage
 from bucketq.broker.serving import serving
 from bucketq.broker.site import check_origin
+from bucketq.broker.tokens import Tokens, new_token
 from bucketq.errors import ConfigurationError
 from tests.rest.conftest import leading
 
@@ -99,6 +100,18 @@ async def test_the_advertised_name_is_its_own():
         async with httpx.AsyncClient(base_url=f"http://{address}") as http:
             answer = await http.get("/v1/stats", headers={"Host": "broker.example:99"})
             assert answer.status_code == 200
+
+
+async def test_with_tokens_any_name_will_do():
+    secret, token = new_token("web", ["viewer"])
+    async with (
+        serving(InMemoryStorage(), tokens=Tokens([token])) as broker,
+        httpx.AsyncClient(base_url=f"http://{(await leading(broker)).http}") as http,
+    ):
+        headers = {"Host": "broker.example", "Authorization": f"Bearer {secret}"}
+        assert (await http.get("/v1/stats", headers=headers)).status_code == 200
+        page = headers | {"Origin": "https://evil.example"}
+        assert (await http.get("/v1/stats", headers=page)).status_code == 403
 
 
 async def test_a_websocket_of_another_site_is_refused(http):

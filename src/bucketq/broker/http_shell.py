@@ -43,7 +43,6 @@ from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
-    NotLeaderError,
     TooLargeError,
     TooManyRequestsError,
     UnauthenticatedError,
@@ -160,6 +159,8 @@ class HttpShell:
                     pass  # there is room for one more
         except BucketQError as error:
             return _refusal(error)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
 
     async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
@@ -287,4 +288,4 @@ def _headers(error: BucketQError) -> dict[str, str]:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(error, TooManyRequestsError):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return {"Retry-After": "1"} if isinstance(error, NotLeaderError) else {}
+    return {"Retry-After": "1"} if status_of(error) == 503 else {}

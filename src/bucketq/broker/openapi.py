@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from http import HTTPStatus
 from types import NoneType
 from typing import Any
@@ -40,6 +41,7 @@ _OF_CHANGES = {409, 413, 507}
 _SCHEMAS = "#/components/schemas/{name}"
 
 
+@cache
 def openapi() -> _Document:
     """The whole document."""
     asked = [call.asked for call in CALLS.values()]
@@ -94,7 +96,7 @@ def _operation(call: Call, schema: _Document, names: dict[Any, str]) -> _Documen
     }
     if not call.is_by_query and schema["properties"].keys() - set(call.in_path):
         operation["requestBody"] = {
-            "required": bool(schema["required"]),
+            "required": bool(schema["required"] or "oneOf" in schema),
             "content": {"application/json": {"schema": {"$ref": _SCHEMAS.format(name=names[call.asked])}}},
         }
     return operation

@@ -6,6 +6,7 @@ import msgspec
 
 from bucketq.errors import (
     BucketQError,
+    CASConflictError,
     ClaimLostError,
     ConfigurationError,
     CorruptStateError,
@@ -46,6 +47,7 @@ _STATUSES: list[tuple[type[Exception], int]] = [
     (QueueFullError, 507),
     (CorruptStateError, 500),
     (StorageError, 503),
+    (CASConflictError, 503),
     (BucketQError, 500),
 ]
 

@@ -60,9 +60,9 @@ async def serving(
         grpc_bound = await grpc_shell.start(host, grpc_port, tls)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
-        # With tokens no page that poses as one of the broker's own gets anywhere.
-        names = (host, name) if known is None else None
-        http_bound = await http_shell.start(host, http_port, names, tls)
+        # A token, or a certificate in its name, is what a page lacks that goes by a false one.
+        is_open = known is None and tls is None
+        http_bound = await http_shell.start(host, http_port, (host, name) if is_open else None, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         broker.http = f"{name}:{http_bound}"

@@ -22,6 +22,12 @@ def add_flag(command: argparse.ArgumentParser, name: str, text: str) -> None:
     command.add_argument(name, action="store_true", default=is_set, help=text)
 
 
+def add_list(command: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Add an option that may be given again; its variable has all values, with spaces between them."""
+    values = os.environ.get(variable_of(name), "").split()
+    command.add_argument(name, action="append", default=values, help=text)
+
+
 def variable_of(name: str) -> str:
     """The environment variable of an option.
 

@@ -11,7 +11,7 @@ from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import Tokens
 from bucketq.cli.allowance import ALLOWANCE_OPTIONS, allowance_of
 from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
-from bucketq.cli.options import Option, add_flag, add_options
+from bucketq.cli.options import Option, add_flag, add_list, add_options
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.loopback import is_loopback
@@ -56,6 +56,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         *LOG_OPTIONS,
     ]
     add_options(command, options)
+    add_list(command, "--cors-origin", "web pages of this origin may talk to the broker; may be given again")
     add_flag(command, "--insecure", "listen beyond this machine although everybody there may do everything")
     command.set_defaults(run=lambda given: asyncio.run(serve(given)))
 
@@ -95,6 +96,7 @@ async def serve(options: argparse.Namespace) -> int:
         grpc_port=options.grpc_port,
         http_port=options.http_port,
         advertise=options.advertise or _reachable(options.host),
+        cors_origins=options.cors_origin,
         settings=settings,
         beats=beats,
         tokens=tokens,
