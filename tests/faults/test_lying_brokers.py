@@ -170,22 +170,6 @@ async def test_a_websocket_that_lies_is_given_up_and_the_next_call_has_a_new_one
     assert calls == ["FindArchived"] * 2
 
 
-async def test_a_message_that_is_too_large_is_no_other_calls_fault():
-    async def handle(socket):
-        numbers = [pb.Frame.FromString(await socket.recv()).id for _ in range(2)]
-        assert len(numbers) == 2
-        await socket.close(1009)
-
-    async with talking(handle) as address, opened(WsBrokers()) as brokers:
-        large, small = await asyncio.gather(
-            brokers.find_archived(address, "1" * 1000),
-            brokers.find_archived(address, "2"),
-            return_exceptions=True,
-        )
-    assert isinstance(large, TooLargeError)
-    assert isinstance(small, UnreachableError)
-
-
 async def test_answers_find_their_calls_in_any_order():
     async def handle(socket):
         asked = {}

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -133,7 +134,9 @@ class _Connection:
                 await self._refuse_frame(0, ConfigurationError(f"this is no Frame: {error}"))
                 continue
             if frame.method:
-                self._frames[frame.id] = await self._begin(self._answer_frame(frame))
+                call = self._frames[frame.id] = await self._begin(self._answer_frame(frame))
+                # Not by the call itself: it may be cancelled before it has begun.
+                call.add_done_callback(partial(self._forget, frame.id))
             elif frame.id in self._frames:
                 self._frames[frame.id].cancel()
 
@@ -148,6 +151,9 @@ class _Connection:
         self._calls.discard(call)
         self._slots.release()
 
+    def _forget(self, number: int, call: "asyncio.Task[None]") -> None:
+        self._frames.pop(number, None)
+
     async def _answer_frame(self, frame: pb.Frame) -> None:
         try:
             async with self._visit(Role.VIEWER) as caller:
@@ -156,8 +162,6 @@ class _Connection:
             await self._refuse_frame(frame.id, _told(error))
         else:
             await self._send(pb.Frame(id=frame.id, body=body).SerializeToString())
-        finally:
-            self._frames.pop(frame.id, None)
 
     async def _refuse_frame(self, number: int, error: BucketQError) -> None:
         await self._send(pb.Frame(id=number, refusal=http_refusal_message(error)).SerializeToString())

@@ -4,7 +4,8 @@
     wait  ──Frame 2──▶ ├──── one WebSocket ─────┤
     batch ──Frame 3──▶ ┘                        └ Frame 1 ──▶ batch
 
-Answers come as they are ready. Objects, which are long, go by HTTP to the same address.
+Answers come as they are ready. What is long, objects and messages above a size, goes by HTTP to
+the same address: it would hold up the others.
 """
 
 import asyncio
@@ -12,12 +13,10 @@ import itertools
 import logging
 from collections import defaultdict
 from contextlib import suppress
-from typing import NamedTuple
 
 import aiohttp
 from google.protobuf.message import Message
 
-from bucketq.errors import TooLargeError
 from bucketq.remote.brokers import UnreachableError
 from bucketq.remote.http_brokers import HttpBrokers, refused_with
 from bucketq.remote.message_brokers import M, understanding
@@ -31,6 +30,7 @@ _CONNECT_WITHIN_S = 3.0
 _CLOSE_WITHIN_S = 1.0
 # After so much silence a broker is asked whether it lives; it has half of it to answer.
 _HEARTBEAT_S = 8.0
+_BYTES_MAX = 1024 * 1024
 # With more a broker would read no further until some are answered, not even whether somebody lives.
 _CALLS_MAX = 500
 
@@ -50,6 +50,8 @@ class WsBrokers(HttpBrokers):
         await super().close()
 
     async def _ask(self, address: str, method: str, request: Message, response: type[M]) -> M:
+        if request.ByteSize() > _BYTES_MAX:
+            return await super()._ask(address, method, request, response)
         line = await self._line(address)
         content = await line.call(method, request.SerializeToString())
         with understanding(address):
@@ -91,19 +93,14 @@ class WsBrokers(HttpBrokers):
             raise refused_with(address, error.status, media) from error
 
 
-class _Call(NamedTuple):
-    # An error is a result, too: nobody may be left to see it.
-    answer: "asyncio.Future[bytes | Exception]"
-    size_bytes: int
-
-
 class _Line:
     """One connection, and the calls that wait for their answers on it."""
 
     def __init__(self, address: str, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._address = address
         self._socket = socket
-        self._calls: dict[int, _Call] = {}
+        # An error is a result, too: nobody may be left to see it raised.
+        self._calls: dict[int, asyncio.Future[bytes | Exception]] = {}
         self._numbers = itertools.count(1)
         self._cancelling: set[asyncio.Task[None]] = set()
         self._reading = asyncio.create_task(self._read(), name="bucketq websocket")
@@ -122,10 +119,11 @@ class _Line:
         """Call a method. Raises what the broker refused with, and UnreachableError."""
         number = next(self._numbers)
         frame = pb.Frame(id=number, method=method, body=body).SerializeToString()
-        call = self._calls[number] = _Call(asyncio.get_running_loop().create_future(), len(frame))
+        answer: asyncio.Future[bytes | Exception] = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
         try:
             await self._socket.send_bytes(frame)
-            told = await call.answer
+            told = await answer
         except (aiohttp.ClientError, OSError) as error:
             raise self._gone() from error
         except asyncio.CancelledError:
@@ -165,17 +163,14 @@ class _Line:
         except UnreachableError as error:
             log.warning("a WebSocket is given up: %s", error)
         finally:
-            if self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG and self._calls:
-                largest = max(self._calls, key=lambda number: self._calls[number].size_bytes)
-                self._answer(largest, TooLargeError(f"the message is too large for {self._address}"))
             for number in self._calls:
                 self._answer(number, self._gone())
             await self._socket.close()
 
     def _answer(self, number: int, told: bytes | Exception) -> None:
-        call = self._calls.get(number)
-        if call is not None and not call.answer.done():
-            call.answer.set_result(told)
+        answer = self._calls.get(number)
+        if answer is not None and not answer.done():
+            answer.set_result(told)
 
     def _gone(self) -> UnreachableError:
         why = self._socket.exception() or f"closed with {self._socket.close_code}"
