@@ -15,6 +15,8 @@ SHORT = ("--header-timeout", "1", "--idle-timeout", "3")
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 NESTED = b"[" * 100_000 + b"]" * 100_000
+# Short enough to stand in queue.json itself.
+INLINE = b"[" * 30_000 + b"]" * 30_000
 METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["Queue"].methods]
 # What a caller can be told. UNKNOWN would be an error that nobody has thought of.
 TOLD = {
@@ -139,7 +141,7 @@ def test_a_fuzz_of_frames(target, channel):
 def test_a_fuzz_of_messages(channel, method):
     chance = random.Random(method)
     seeds = [
-        pb.EnqueueRequest(jobs=[pb.Job(id="1", entrypoint="fuzz", payload=b"{}")]).SerializeToString(),
+        pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="fuzz", payload=b"{}")]).SerializeToString(),
         pb.AckRequest(claim=pb.Claim(job_id="1", token="t"), result=b"{}").SerializeToString(),
         pb.BatchRequest(
             session="s", number=1, operations=[pb.Operation(ack=pb.AckRequest())] * 3
@@ -172,12 +174,12 @@ def test_metadata_that_is_too_large_is_refused(channel):
 
 
 def test_a_payload_that_is_nested_deeply_goes_through(target, channel):
-    job = pb.Job(id="nested", entrypoint="nested", payload=NESTED, max_attempts=1)
+    job = pb.NewJob(entrypoint="nested", payload=INLINE)
     assert isinstance(call(channel, "Enqueue", pb.EnqueueRequest(jobs=[job]).SerializeToString()), bytes)
     claimed = pb.Jobs.FromString(
         call(channel, "Dequeue", pb.DequeueRequest(entrypoints=["nested"]).SerializeToString())
     )
-    assert claimed.jobs[0].payload == NESTED
+    assert claimed.jobs[0].payload == INLINE
     claim = pb.Claim(job_id=claimed.jobs[0].id, token=claimed.jobs[0].token)
     wrong = pb.AckRequest(claim=claim, result=NESTED).SerializeToString()
     assert call(channel, "Ack", wrong) is grpc.StatusCode.INVALID_ARGUMENT
