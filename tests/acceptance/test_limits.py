@@ -82,6 +82,17 @@ def test_waiting_calls(serve):
     )
 
 
+def test_if_all_connections_are_at_work_a_new_one_is_told(serve):
+    target = serve("--max-connections", "5")
+    lines = [target.connect() for _ in range(5)]
+    for line in lines:
+        line.sendall(post("/v1/jobs/claim", {"workerId": "w", "wait": 60}))
+    target.wait_until(lambda: target.talk(get("/healthz")).status == 503)
+    for line in lines:
+        line.close()
+    target.wait_until(lambda: target.talk(get("/healthz")).status == 200)
+
+
 def test_batches_and_payloads(serve):
     target = serve("--max-batch", "10", "--max-payload-bytes", "1000")
     batch = {"type": "t", "payloads": [1] * 11}
