@@ -54,7 +54,6 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
             f"{ENOUGH_PER_S:,}, and enqueues a second, {callers}",
             ENOUGH_PER_S,
             median(rates["enqueue"]),
-            least=1.0,
         ),
         Finding(
             f"a bare echo, and jobs claimed and completed a second, {callers}", bare, median(rates["work"])

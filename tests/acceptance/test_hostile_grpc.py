@@ -9,12 +9,15 @@ import grpc
 import pytest
 
 from bucketq.v1 import queue_pb2 as pb
-from tests.acceptance.hostile import MB, besieged
+from tests.acceptance.hostile import MB, Besieged, besieged, is_worrying
+from tests.acceptance.served import served
 
 SHORT = ("--header-timeout", "1", "--idle-timeout", "3")
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 NESTED = b"[" * 100_000 + b"]" * 100_000
+# Short enough to stand in queue.json itself.
+INLINE = b"[" * 30_000 + b"]" * 30_000
 METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["Queue"].methods]
 # What a caller can be told. UNKNOWN would be an error that nobody has thought of.
 TOLD = {
@@ -35,7 +38,7 @@ def target(tmp_path_factory):
         yield target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def channel(target):
     with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
         yield channel
@@ -119,7 +122,7 @@ def test_a_flood_of_frames_drowns_nobody(target, flood):
         line.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + flood)
 
 
-def test_a_fuzz_of_frames(target, channel):
+def test_a_fuzz_of_frames(target):
     chance = random.Random(11)
     for _ in range(200):
         sent = bytearray(PREFACE + frame(SETTINGS, 0, 0, b""))
@@ -132,14 +135,41 @@ def test_a_fuzz_of_frames(target, channel):
             sent[chance.randrange(len(PREFACE), len(sent))] = chance.randrange(256)
         with target.connect(target.grpc_port) as line:
             line.sendall(sent)
-    assert isinstance(call(channel, "Stats", b""), bytes)
+    with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
+        stats = channel.unary_unary("/bucketq.v1.Queue/Stats")
+        assert isinstance(stats(b"", wait_for_ready=True, timeout=20), bytes)
+
+
+def test_a_method_whose_name_is_no_text_ends_the_server_for_a_moment_only(target):
+    for _ in range(3):
+        with target.connect(target.grpc_port) as line:
+            request = frame(HEADERS, 5, 1, request_headers(b"/bucketq.\xac1.Queue/Stats"))
+            line.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + request)
+            with suppress(ConnectionError):
+                while line.recv(65536):
+                    pass
+        with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
+            stats = channel.unary_unary("/bucketq.v1.Queue/Stats")
+            assert isinstance(stats(b"", wait_for_ready=True, timeout=20), bytes)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A channel to a broker without a bystander, whose jobs a random call may claim."""
+    folder = tmp_path_factory.mktemp("alone")
+    with served(f"file://{folder}/queue.json") as broker:
+        target = Besieged(broker)
+        with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
+            yield channel
+            assert isinstance(call(channel, "Stats", b""), bytes)
+        assert [line for line in broker.log if is_worrying(line)] == []
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_fuzz_of_messages(channel, method):
+def test_a_fuzz_of_messages(alone, method):
     chance = random.Random(method)
     seeds = [
-        pb.EnqueueRequest(jobs=[pb.Job(id="1", entrypoint="fuzz", payload=b"{}")]).SerializeToString(),
+        pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="fuzz", payload=b"{}")]).SerializeToString(),
         pb.AckRequest(claim=pb.Claim(job_id="1", token="t"), result=b"{}").SerializeToString(),
         pb.BatchRequest(
             session="s", number=1, operations=[pb.Operation(ack=pb.AckRequest())] * 3
@@ -151,7 +181,7 @@ def test_a_fuzz_of_messages(channel, method):
         for _ in range(chance.randint(0, 6)):
             if sent:
                 sent[chance.randrange(len(sent))] = chance.randrange(256)
-        answer = call(channel, method, bytes(sent), timeout_s=2)
+        answer = call(alone, method, bytes(sent), timeout_s=2)
         assert isinstance(answer, bytes) or answer in TOLD, (bytes(sent), answer)
 
 
@@ -172,12 +202,12 @@ def test_metadata_that_is_too_large_is_refused(channel):
 
 
 def test_a_payload_that_is_nested_deeply_goes_through(target, channel):
-    job = pb.Job(id="nested", entrypoint="nested", payload=NESTED, max_attempts=1)
+    job = pb.NewJob(entrypoint="nested", payload=INLINE)
     assert isinstance(call(channel, "Enqueue", pb.EnqueueRequest(jobs=[job]).SerializeToString()), bytes)
     claimed = pb.Jobs.FromString(
         call(channel, "Dequeue", pb.DequeueRequest(entrypoints=["nested"]).SerializeToString())
     )
-    assert claimed.jobs[0].payload == NESTED
+    assert claimed.jobs[0].payload == INLINE
     claim = pb.Claim(job_id=claimed.jobs[0].id, token=claimed.jobs[0].token)
     wrong = pb.AckRequest(claim=claim, result=NESTED).SerializeToString()
     assert call(channel, "Ack", wrong) is grpc.StatusCode.INVALID_ARGUMENT

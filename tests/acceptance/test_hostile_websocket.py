@@ -185,7 +185,7 @@ def test_a_fuzz_of_frames(target):
     chance = random.Random(11)
     calls = [
         b'{"id": 1, "method": "getStats"}',
-        b'{"id": 2, "method": "claimJob", "params": {"workerId": "f"}}',
+        b'{"id": 2, "method": "claimJob", "params": {"workerId": "f", "types": ["f"]}}',
     ]
     for _ in range(150):
         sent = bytearray()

@@ -4,9 +4,10 @@ See proto/bucketq/v1/queue.proto. Beside the queue's own service stand the stand
 health (serving while this broker leads) and reflection.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
 from bucketq.broker.rpc import Method, Rpc, parsed
-from bucketq.broker.service import Service
+from bucketq.broker.service import WAIT_MAX_S, Service
 from bucketq.errors import (
     BucketQError,
     ClaimLostError,
@@ -50,6 +51,7 @@ from bucketq.wire import CHUNK_BYTES, refusal_message
 log = logging.getLogger("bucketq")
 
 _METADATA_BYTES_MAX = 16 * 1024
+_LOOK_EVERY_S = 0.2
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
 
@@ -85,36 +87,53 @@ class GrpcShell:
         self._service = service
         self._rpc = rpc
         self._door = door
-        self._server = grpc.aio.server(options=_options(allowance or Allowance()))
+        self._allowance = allowance or Allowance()
+        self._server: grpc.aio.Server | None = None
+        self._tending: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, self._handlers()),)
-        )
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        bound = await self._start_server(host, port, tls)
+        self._tending = asyncio.create_task(self._tend(host, bound, tls), name="bucketq grpc")
+        await self.tell_health()
+        return bound
+
+    async def _start_server(self, host: str, port: int, tls: Tls | None) -> int:
+        server = grpc.aio.server(options=_options(self._allowance))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
+        reflection.enable_server_reflection(names, server)
         try:
-            bound = self._add_port(f"{in_brackets(host)}:{port}", tls)
+            bound = _add_port(server, f"{in_brackets(host)}:{port}", tls)
         except RuntimeError as error:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port}; is another program there? {error}"
             ) from error
-        await self._server.start()
-        await self.tell_health()
+        await server.start()
+        self._server = server
         return bound
 
-    def _add_port(self, address: str, tls: Tls | None) -> int:
-        if tls is None:
-            return self._server.add_insecure_port(address)
-        # gRPC itself does not tell what is wrong with a certificate.
-        tls.server_context()
-        pem = tls.read()
-        pair = pem.key or b"", pem.cert or b""
-        credentials = grpc.ssl_server_credentials([pair], pem.ca, require_client_auth=pem.ca is not None)
-        return self._server.add_secure_port(address, credentials)
+    async def _tend(self, host: str, port: int, tls: Tls | None) -> None:
+        """Start another server when one gives up.
+
+        gRPC's does so for good when anybody asks for a method whose name is no text. The calls that
+        it has under way are still answered.
+        """
+        given_up: set[asyncio.Task[None]] = set()
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            if self._server is None or _is_running(self._server):
+                continue
+            log.warning("the gRPC server gave up because of what somebody sent, and is started again")
+            ending = asyncio.create_task(_end(self._server))
+            given_up.add(ending)
+            ending.add_done_callback(given_up.discard)
+            try:
+                await self._start_server(host, port, tls)
+            except ConfigurationError as error:
+                log.warning("%s", error)
 
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
@@ -127,7 +146,10 @@ class GrpcShell:
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(grace_s)
+        if self._tending is not None:
+            self._tending.cancel()
+        if self._server is not None:
+            await self._server.stop(grace_s)
 
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
@@ -184,6 +206,29 @@ class GrpcShell:
         if first is None or len(content) != first.size_bytes:
             raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
         await self._service.create_object(first.name, bytes(content))
+
+
+def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
+    if tls is None:
+        return server.add_insecure_port(address)
+    # gRPC itself does not tell what is wrong with a certificate.
+    tls.server_context()
+    pem = tls.read()
+    pair = pem.key or b"", pem.cert or b""
+    credentials = grpc.ssl_server_credentials([pair], pem.ca, require_client_auth=pem.ca is not None)
+    return server.add_secure_port(address, credentials)
+
+
+def _is_running(server: Any) -> bool:
+    # What is public tells only when the last connection is closed, which may be never.
+    is_running: bool = server._server.is_running()
+    return is_running
+
+
+async def _end(server: grpc.aio.Server) -> None:
+    # It says once more why it gave up.
+    with suppress(Exception):
+        await server.stop(WAIT_MAX_S)
 
 
 def _options(allowance: Allowance) -> list[tuple[str, int]]:

@@ -65,7 +65,7 @@ async def serve(options: argparse.Namespace) -> int:
     """Run a broker as the options say; return the exit code."""
     log_to_stderr(options.log_level, options.log_format)
     # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         from bucketq.broker.allowance import raise_open_files
         from bucketq.broker.broker import Beats

@@ -1,0 +1,120 @@
+"""The limits of `bucketq serve`: what is more is refused with a clear error, by HTTP and by gRPC."""
+
+import json
+
+import grpc
+import pytest
+from grpc_status import rpc_status
+
+from bucketq.errors import TooManyRequestsError
+from bucketq.v1 import queue_pb2 as pb
+from bucketq.wire import error_of
+from tests.acceptance.hostile import Besieged
+from tests.acceptance.served import served
+
+
+@pytest.fixture
+def serve(tmp_path):
+    with_exits = []
+
+    def start(*options):
+        context = served(f"file://{tmp_path}/queue.json", *options)
+        with_exits.append(context)
+        return Besieged(context.__enter__())
+
+    yield start
+    for context in with_exits:
+        context.__exit__(None, None, None)
+
+
+def post(path, body):
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+def get(path):
+    return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
+
+
+def refusal_of(target, method, request):
+    """The error that a call by gRPC is refused with, and its status."""
+    address, path = f"127.0.0.1:{target.grpc_port}", f"/bucketq.v1.Queue/{method}"
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary(path)(request.SerializeToString(), timeout=20)
+    refusal = pb.Refusal()
+    assert rpc_status.from_call(refused.value).details[0].Unpack(refusal)
+    return error_of(refusal), refused.value.code()
+
+
+def test_a_rate(serve):
+    target = serve("--rate-per-client", "0.1", "--burst-per-client", "5")
+    assert [target.talk(get("/v1/stats")).status for _ in range(6)] == [200] * 5 + [429]
+    answer = target.talk(post("/v1/jobs", {}))
+    assert (answer.status, answer.tag) == (429, "TooManyRequestsError")
+    assert 1 <= int(answer.headers["retry-after"]) <= 10
+    error, code = refusal_of(target, "Stats", pb.StatsRequest())
+    assert isinstance(error, TooManyRequestsError)
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    # Whoever looks after the process may always ask.
+    assert [target.talk(get("/healthz")).status for _ in range(20)] == [200] * 20
+    assert target.talk(get("/readyz")).status == 200
+
+
+def test_waiting_calls(serve):
+    target = serve("--max-waiting-per-client", "2")
+    wait = post("/v1/jobs/claim", {"workerId": "w", "wait": 60})
+    waiting = [target.connect() for _ in range(2)]
+    for line in waiting:
+        line.sendall(wait)
+    target.wait_until(
+        lambda: target.talk(post("/v1/jobs/claim", {"workerId": "w", "wait": 0.01})).status == 429
+    )
+    error, _ = refusal_of(target, "WaitReady", pb.WaitReadyRequest(timeout_us=10_000_000))
+    assert isinstance(error, TooManyRequestsError)
+    assert target.talk(get("/v1/events")).status == 429
+    # What does not wait goes on.
+    assert target.talk(post("/v1/jobs/claim", {"workerId": "w"})).status == 200
+    for line in waiting:
+        line.close()
+    target.wait_until(
+        lambda: target.talk(post("/v1/jobs/claim", {"workerId": "w", "wait": 0.01})).status == 200
+    )
+
+
+def test_if_all_connections_are_at_work_a_new_one_is_told(serve):
+    target = serve("--max-connections", "5")
+    lines = [target.connect() for _ in range(5)]
+    for line in lines:
+        line.sendall(post("/v1/jobs/claim", {"workerId": "w", "wait": 60}))
+    target.wait_until(lambda: target.talk(get("/healthz")).status == 503)
+    for line in lines:
+        line.close()
+    target.wait_until(lambda: target.talk(get("/healthz")).status == 200)
+
+
+def test_batches_and_payloads(serve):
+    target = serve("--max-batch", "10", "--max-payload-bytes", "1000")
+    batch = {"type": "t", "payloads": [1] * 11}
+    assert target.talk(post("/v1/jobs/batch", batch)).tag == "TooLargeError"
+    assert target.talk(post("/v1/jobs/batch", batch | {"payloads": [1] * 10})).status == 200
+    many = pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="t")] * 11)
+    assert "10 jobs" in str(refusal_of(target, "Enqueue", many)[0])
+    assert target.talk(post("/v1/jobs", {"payload": "x" * 2000})).status == 413
+    large = pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="t", payload=b"x" * 2000)])
+    assert "1000 bytes" in str(refusal_of(target, "Enqueue", large)[0])
+
+
+def test_a_job_is_not_given_to_somebody_who_has_hung_up(serve):
+    target = serve()
+    with target.connect() as line:
+        line.sendall(post("/v1/jobs/claim", {"workerId": "gone", "wait": 60}))
+        # It waits by now: what comes after it on the same connection is not answered yet.
+        assert target.talk(get("/v1/stats")).status == 200
+    files = target.open_files
+    target.wait_until(lambda: target.open_files <= files)
+    assert target.talk(post("/v1/jobs", {"payload": 1})).status == 200
+    target.wait_until(
+        lambda: "jobId" in json.loads(target.talk(post("/v1/jobs/claim", {"workerId": "here"})).body),
+        limit_s=10,
+    )
