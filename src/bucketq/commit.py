@@ -96,6 +96,8 @@ class Committer:
         # As this process last saw it; None when it has to be read before the next commit.
         self.state: QueueState | None = None
         self.is_busy = False
+        # When the last write was sent, whether it landed or not.
+        self.sent_s = float("-inf")
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
@@ -255,13 +257,19 @@ class Committer:
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)
+                # Asked before the pause: what comes after it is another try.
+                is_last = patience.is_exhausted()
                 await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
-                    if not self._is_in_what_was_found(version, error, patience):
+                    if isinstance(error, SlowDownError):
+                        # Commits land, if only those of others: then this one will too.
+                        is_last = False
+                        patience.renew()
+                    if not self._is_in_what_was_found(version, error, is_last):
                         return False
                     self._note_landing(version, dropped)
                     return True
-                if patience.is_exhausted():
+                if is_last:
                     raise _unknown(error) from error
             else:
                 self._see()
@@ -279,18 +287,19 @@ class Committer:
         self.sealed = (self.sealed & names) | {name for name in names if version_of_batch(name) == version}
 
     async def _put(self, pieces: list[bytes]) -> str:
+        self.sent_s = self._clock.monotonic_s()
         if self.bucket is not None:
             return await self.bucket.write(pieces, if_match=self.etag)
         return await self._storage.write(b"".join(pieces), if_match=self.etag)
 
-    def _is_in_what_was_found(self, version: int, error: Exception, patience: Patience) -> bool:
+    def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
         assert self.state is not None
         if self.state.signatures.holds(self._writer, self._number):
             log.info("version %d had landed although its answer was lost", version)
             return True
         if self.state.signatures.forgotten_version >= version:
             raise _unknown(error) from error
-        if patience.is_exhausted():
+        if is_last:
             raise CASConflictError(
                 f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
                 " changed. Try again, or let one BrokerQueue write for many callers."

@@ -230,10 +230,12 @@ class GroupCommit:
         self._unpark()
 
     async def _keep_pace(self) -> None:
-        pause_s = self._last_commit_s + self._committer.pace.interval_s - self._loop.time()
+        # A commit that was refused at first has sent its last write long after it began.
+        last_s = max(self._last_commit_s, self._committer.sent_s)
+        pause_s = last_s + self._committer.pace.interval_s - self._clock.monotonic_s()
         if pause_s > 0 and not self._closing:
             await asyncio.sleep(pause_s)
-        self._last_commit_s = self._loop.time()
+        self._last_commit_s = self._clock.monotonic_s()
 
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
