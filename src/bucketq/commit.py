@@ -304,7 +304,7 @@ class Committer:
                     return await self.bucket.write(pieces, if_match=self.etag)
                 return await self._storage.write(b"".join(pieces), if_match=self.etag)
         finally:
-            self.figures.wrote(self._clock.monotonic_s() - self.sent_s)
+            self.figures.writes.add(self._clock.monotonic_s() - self.sent_s)
 
     def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
         assert self.state is not None

@@ -6,8 +6,21 @@ from contextlib import contextmanager
 
 from bucketq.errors import CASConflictError, SlowDownError, StorageError
 
-# From a local file to a storage in trouble; what takes longer than the last is counted there too.
-WRITE_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# From a write to a local file to a call that waits for a job.
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Durations:
+    """How long things took: in sum, and how many up to each bound, the last being those beyond."""
+
+    def __init__(self) -> None:
+        self.sum_s = 0.0
+        self.by_bound = [0] * (len(BOUNDS_S) + 1)
+
+    def add(self, took_s: float) -> None:
+        """One more."""
+        self.sum_s += took_s
+        self.by_bound[bisect_left(BOUNDS_S, took_s)] += 1
 
 
 class Figures:
@@ -25,14 +38,8 @@ class Figures:
         self.conflicts = 0
         self.slow_downs = 0
         self.failures = 0
-        # How long writes took, whatever they were answered: in sum, and how many up to each bound.
-        self.write_s = 0.0
-        self.writes_by_bound = [0] * (len(WRITE_BOUNDS_S) + 1)
-
-    def wrote(self, took_s: float) -> None:
-        """A write was answered."""
-        self.write_s += took_s
-        self.writes_by_bound[bisect_left(WRITE_BOUNDS_S, took_s)] += 1
+        # Of all writes, whatever they were answered.
+        self.writes = Durations()
 
     def landed(self, operations: int) -> None:
         """A commit is in the storage."""

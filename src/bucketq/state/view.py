@@ -122,6 +122,11 @@ class View(Contents):
         """How many jobs wait, of some entrypoints or of all, without looking at them."""
         return self._table.ready.count(wanted) + self.backlog.count(_QUEUED, wanted)
 
+    def waiting_since(self) -> datetime | None:
+        """Since when the job does that waits the longest of those in queue.json itself."""
+        queued = (job for job in self._table if job.status is _QUEUED)
+        return min((job.run_at or job.created_at for job in queued), default=None)
+
     def _count(self, status: JobStatus) -> int:
         return self._table.count(status) + self.backlog.count(status)
 
