@@ -59,6 +59,8 @@ from bucketq.storage import (
     ObjectInfo,
     ObjectStoragePort,
     S3Storage,
+    ThrottledStorage,
+    ThrottleStats,
     open_storage,
 )
 from bucketq.tls import Tls
@@ -120,6 +122,8 @@ __all__ = [
     "Stats",
     "StorageError",
     "Then",
+    "ThrottleStats",
+    "ThrottledStorage",
     "Tls",
     "TooLargeError",
     "TooManyRequestsError",

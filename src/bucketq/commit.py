@@ -36,10 +36,11 @@ from bucketq.errors import (
     StorageError,
     UnusableStorageError,
 )
+from bucketq.figures import Figures
 from bucketq.job import Claim
 from bucketq.lookout import Lookout
 from bucketq.mint import Mint
-from bucketq.operation import Heartbeat, Operation, claims_of
+from bucketq.operation import Heartbeat, Operation, claims_of, operations_in
 from bucketq.pace import Pace
 from bucketq.patience import Patience
 from bucketq.retry import Backoff
@@ -47,7 +48,7 @@ from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
-from bucketq.state import QueueState
+from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectStoragePort, describe
 
 log = logging.getLogger("bucketq")
@@ -91,11 +92,17 @@ class Committer:
         backoff: Backoff,
         clock: Clock,
         mint: Mint,
+        figures: Figures | None = None,
     ) -> None:
         self.pace = Pace(settings.commit_interval_s)
+        self.figures = figures or Figures()
         # As this process last saw it; None when it has to be read before the next commit.
         self.state: QueueState | None = None
+        # The counts, as they were when the storage held them.
+        self.stats: Stats | None = None
         self.is_busy = False
+        # When the last write was sent, whether it landed or not.
+        self.sent_s = float("-inf")
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
@@ -183,6 +190,8 @@ class Committer:
             answers, changed = self._apply(batch, riders)
             if changed:
                 if await self._write(patience):
+                    operations = sum(operations_in(pending.operation) for pending, _ in answers)
+                    self.figures.landed(operations)
                     return answers
             elif is_current or not _any_is_answered(answers) or not await self._look(patience):
                 self._keep_riders(riders)
@@ -239,8 +248,9 @@ class Committer:
         if self.state.is_seal_due(self._clock.now()):
             self.state.seal()
         self.state.stamp(self._writer, self._number)
-        if not self.state.is_conserved():
-            raise AssertionError(f"this commit would lose or double a job: {self.state.stats}")
+        stats = self.state.stats
+        if not stats.is_conserved:
+            raise AssertionError(f"this commit would lose or double a job: {stats}")
         version, touched, dropped = self.state.version, tuple(self.state.touched), self.state.dropped
         self.state.dropped = []
         pieces = self._encoder.encode()
@@ -255,16 +265,23 @@ class Committer:
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)
+                # Asked before the pause: what comes after it is another try.
+                is_last = patience.is_exhausted()
                 await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
-                    if not self._is_in_what_was_found(version, error, patience):
+                    if isinstance(error, SlowDownError):
+                        # Commits land, if only those of others: then this one will too.
+                        is_last = False
+                        patience.renew()
+                    if not self._is_in_what_was_found(version, error, is_last):
                         return False
                     self._note_landing(version, dropped)
                     return True
-                if patience.is_exhausted():
+                if is_last:
                     raise _unknown(error) from error
             else:
                 self._see()
+                self.stats = stats
                 self.pace.landed()
                 self._note_landing(version, dropped)
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
@@ -273,24 +290,30 @@ class Committer:
     def _note_landing(self, version: int, dropped: list[str]) -> None:
         assert self.state is not None
         self.lookout.wrote()
+        self.figures.queue_bytes = self.state.size
         self.dropped += dropped
         names = self.state.ledger.sealed.keys()
         self.archived &= names
         self.sealed = (self.sealed & names) | {name for name in names if version_of_batch(name) == version}
 
     async def _put(self, pieces: list[bytes]) -> str:
-        if self.bucket is not None:
-            return await self.bucket.write(pieces, if_match=self.etag)
-        return await self._storage.write(b"".join(pieces), if_match=self.etag)
+        self.sent_s = self._clock.monotonic_s()
+        try:
+            with self.figures.counting_failures():
+                if self.bucket is not None:
+                    return await self.bucket.write(pieces, if_match=self.etag)
+                return await self._storage.write(b"".join(pieces), if_match=self.etag)
+        finally:
+            self.figures.writes.add(self._clock.monotonic_s() - self.sent_s)
 
-    def _is_in_what_was_found(self, version: int, error: Exception, patience: Patience) -> bool:
+    def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
         assert self.state is not None
         if self.state.signatures.holds(self._writer, self._number):
             log.info("version %d had landed although its answer was lost", version)
             return True
         if self.state.signatures.forgotten_version >= version:
             raise _unknown(error) from error
-        if patience.is_exhausted():
+        if is_last:
             raise CASConflictError(
                 f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
                 " changed. Try again, or let one BrokerQueue write for many callers."
@@ -301,7 +324,7 @@ class Committer:
         """Bring the cache up to date; say whether the object had changed."""
         while True:
             try:
-                with self.lookout.looking():
+                with self.lookout.looking(), self.figures.counting_failures():
                     found = await self._fetch()
                     self._see()
                     if found is not None:
@@ -330,6 +353,7 @@ class Committer:
         if etag is None and self.etag is not None:
             log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
+        self.stats = self.state.stats
         self.state.settings, self.state.shelf = self._settings, self.shelf
         self.state.archives = self._settings.archive and self.bucket is not None
         self.shelf.keep_only(self.state.backlog, self.state.ledger.parts())

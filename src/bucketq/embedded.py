@@ -16,6 +16,7 @@ from typing import Any, Self
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, refuse
 from bucketq.errors import QueueClosedError
+from bucketq.figures import Figures
 from bucketq.group import GroupCommit
 from bucketq.job import Job
 from bucketq.mint import Mint
@@ -32,6 +33,8 @@ class EmbeddedQueue(Queue):
     """A queue whose operations are committed by this process."""
 
     _backoff: Backoff
+    # Where its commits are counted, if it is not for each committer by itself.
+    _figures: Figures | None = None
 
     def _new_committer(self) -> Committer:
         return Committer(
@@ -40,6 +43,7 @@ class EmbeddedQueue(Queue):
             backoff=self._backoff,
             clock=self._clock,
             mint=self._mint,
+            figures=self._figures,
         )
 
 

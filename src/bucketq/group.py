@@ -11,7 +11,7 @@ needs a segment of the backlog waits aside until that has been read, and joins a
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
@@ -30,6 +30,18 @@ from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
 _OWN_WRITE_S = 0.01
+
+
+class Glance(NamedTuple):
+    """How a queue stands, as far as this process knows without asking the storage."""
+
+    # As of the last commit, or look.
+    stats: Stats
+    segments: int
+    # For how long the job has waited that waits the longest; those in segments are not looked at.
+    longest_wait_s: float
+    commit_interval_s: float
+    commit_interval_wanted_s: float
 
 
 class GroupCommit:
@@ -85,9 +97,8 @@ class GroupCommit:
 
     @property
     def stats(self) -> Stats | None:
-        """The numbers as this process knows them, which may be a commit ahead, or behind."""
-        state = self._committer.state
-        return None if state is None else state.stats
+        """The numbers as they were in the storage with the last commit, or look."""
+        return self._committer.stats
 
     def find(self, job_id: str) -> Job | None:
         """A job in queue.json as this process knows it, which may be a commit ahead, or behind."""
@@ -136,6 +147,20 @@ class GroupCommit:
             pass
         finally:
             self._watchers.pop(watcher, None)
+
+    def glance(self) -> Glance | None:
+        """How things stand; None while that has to be read first."""
+        committer, state = self._committer, self._committer.state
+        if state is None or self.stats is None:
+            return None
+        since = state.waiting_since()
+        return Glance(
+            self.stats,
+            len(state.backlog),
+            max(0.0, (self._clock.now() - since).total_seconds()) if since is not None else 0.0,
+            committer.pace.interval_s,
+            committer.pace.wanted_s,
+        )
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
@@ -230,10 +255,12 @@ class GroupCommit:
         self._unpark()
 
     async def _keep_pace(self) -> None:
-        pause_s = self._last_commit_s + self._committer.pace.interval_s - self._loop.time()
+        # A commit that was refused at first has sent its last write long after it began.
+        last_s = max(self._last_commit_s, self._committer.sent_s)
+        pause_s = last_s + self._committer.pace.interval_s - self._clock.monotonic_s()
         if pause_s > 0 and not self._closing:
             await asyncio.sleep(pause_s)
-        self._last_commit_s = self._loop.time()
+        self._last_commit_s = self._clock.monotonic_s()
 
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.

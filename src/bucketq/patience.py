@@ -19,18 +19,24 @@ class Patience:
         self._clock = clock
         self._mint = mint
         self._backoff = backoff
-        self._until_s = clock.monotonic_s() + limit_s
+        self._limit_s = limit_s
         self.attempts = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the time begin again: there is progress."""
+        self._until_s = self._clock.monotonic_s() + self._limit_s
 
     def is_exhausted(self) -> bool:
         """Whether the time is up."""
         return self._clock.monotonic_s() >= self._until_s
 
     async def pause(self, at_least_s: float = 0.0) -> None:
-        """Wait before the next try, longer each time."""
+        """Wait before the next try, longer each time, but not beyond the end of the time."""
         delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
         self.attempts += 1
-        await asyncio.sleep(max(delay_s, at_least_s))
+        left_s = self._until_s - self._clock.monotonic_s()
+        await asyncio.sleep(min(max(delay_s, at_least_s), left_s))
 
     async def insist(self, request: Callable[[], Awaitable[T]]) -> T:
         """Repeat a request that may be repeated until it is answered or the time is up."""

@@ -26,14 +26,14 @@ def test_a_submission_is_sent_again_after_a_failover(tmp_path):
         with served(url, *QUICK) as second:
             second.wait_for("another broker leads")
             with pytest.raises(urllib.error.HTTPError) as caught:
-                post(f"{second.http}/v1/jobs", job)
+                post(f"http://{second.http}/v1/jobs", job)
             with caught.value as refusal:
                 assert refusal.status == 503
                 leader = json.load(refusal)["leader"]
             submitted, _ = post(f"http://{leader}/v1/jobs", job)
             first.signal(signal.SIGKILL)
             second.wait_for("leading, at")
-            again, _ = post(f"{second.http}/v1/jobs", job)
+            again, _ = post(f"http://{second.http}/v1/jobs", job)
     assert again == submitted
     assert json.loads((tmp_path / "queue.json").read_bytes())["enqueued_total"] == 1
 
@@ -44,7 +44,7 @@ def test_pages_are_let_in_by_name(tmp_path):
     with served(f"file://{tmp_path}/queue.json", *options) as broker:
         broker.wait_for("leading")
         for origin in origins:
-            _, headers = post(f"{broker.http}/v1/jobs", {}, {"Origin": origin})
+            _, headers = post(f"http://{broker.http}/v1/jobs", {}, {"Origin": origin})
             assert headers["Access-Control-Allow-Origin"] == origin
 
 

@@ -114,6 +114,22 @@ async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url, way):
         assert state.leader is None
 
 
+async def test_a_hundred_callers_share_the_writes_of_a_second(url, tmp_path):
+    with served(url, BUCKETQ_WRITES_PER_SECOND="2") as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}") as q:
+            before = json.loads((tmp_path / "queue.json").read_text())["version"]
+            began_s = time.monotonic()
+            for _ in range(3):
+                await asyncio.gather(*(q.enqueue("mail", number) for number in range(100)))
+            took_s = time.monotonic() - began_s
+            commits = json.loads((tmp_path / "queue.json").read_text())["version"] - before
+            assert (await q.stats()).queued == 300
+            # Those of a second are there from the beginning.
+            assert commits <= 2 * took_s + 2
+            assert took_s < 10
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_without_a_broker_a_client_says_so_and_what_to_do(way):
     async with bucketq.connect(f"{way}://localhost:1", settings=Settings(retry_for_s=0.5)) as q:
@@ -154,6 +170,8 @@ async def test_a_deadline_is_honoured(url):
         (["--log-level", "loud"], "log level"),
         (["--commit-interval", "-1"], "commit_interval_s"),
         (["--commit-interval", "7"], "too short"),
+        (["--writes-per-second", "0.5"], "too short"),
+        (["--reads-per-second", "-1"], "a rate is"),
         (["--grpc-port", "70000"], "65535"),
     ],
 )

@@ -47,6 +47,10 @@ class FakeGCS(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.blobs: dict[str, Blob] = {}
         self.generations = count(1_700_000_000_000_000)
+        # How long each blob is left alone after a write, and what one that comes sooner is answered.
+        self.write_every_s = 0.0
+        self.too_soon = 429, "TooManyRequests"
+        self.refused = 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -80,6 +84,10 @@ class Handler(BaseHTTPRequestHandler):
             generation = str(found.generation) if found else "0"
             if self.headers.get("x-goog-if-generation-match", generation) != generation:
                 self._error(412, "PreconditionFailed")
+                return
+            if found and (datetime.now(UTC) - found.modified_at).total_seconds() < self.server.write_every_s:
+                self.server.refused += 1
+                self._error(*self.server.too_soon)
                 return
             blob = Blob(content, next(self.server.generations), datetime.now(UTC))
             self.server.blobs[name] = blob
@@ -151,17 +159,23 @@ class Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def fake_gcs() -> Iterator[Server]:
     """A running fake of GCS with the test bucket in it."""
-    with FakeGCS() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        endpoint_url = f"http://127.0.0.1:{server.server_port}"
-        key = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
-        options = {
-            "service_account_key": json.dumps({**key, "gcs_base_url": endpoint_url}),
-            "endpoint_url": endpoint_url,
-        }
-        try:
-            yield Server(endpoint_url, options)
-        finally:
-            server.shutdown()
-            thread.join()
+    with FakeGCS() as server, running(server) as reached:
+        yield reached
+
+
+@contextlib.contextmanager
+def running(server: FakeGCS) -> Iterator[Server]:
+    """Let a fake of GCS answer while the block runs."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    endpoint_url = f"http://127.0.0.1:{server.server_port}"
+    key = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    options = {
+        "service_account_key": json.dumps({**key, "gcs_base_url": endpoint_url}),
+        "endpoint_url": endpoint_url,
+    }
+    try:
+        yield Server(endpoint_url, options)
+    finally:
+        server.shutdown()
+        thread.join()

@@ -13,6 +13,7 @@ from bucketq.storage import (
     LocalFileSystemStorage,
     ObjectStoragePort,
     S3Storage,
+    ThrottledStorage,
 )
 from bucketq.testing import BucketContract, StorageContract, check_storage
 
@@ -71,6 +72,16 @@ class TestGCSOnAFake(BucketContract):
 
     async def open(self, key: str) -> ObjectStoragePort:
         return GCSStorage(BUCKET, key, **self.server.options)
+
+
+class TestThrottled(BucketContract):
+    @pytest.fixture(autouse=True)
+    def _memories(self) -> None:
+        self.memories: dict[str, ThrottledStorage] = {}
+
+    async def open(self, key: str) -> ObjectStoragePort:
+        storage = ThrottledStorage(InMemoryStorage(), reads_per_s=2000, writes_per_s=1000, burst=1)
+        return self.memories.setdefault(key, storage)
 
 
 class DictStorage:

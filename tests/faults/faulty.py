@@ -19,6 +19,8 @@ class FaultyStorage:
     late            seems to fail, lands a moment later unless the object has changed
     slow down       429
 
+    With `write_every_s`, a write that comes sooner after the last that landed gets a 429.
+
     The requests for the objects beside the queue take theirs from `object_faults`, and
     `object_latency_s` longer than those for the queue itself.
     """
@@ -31,6 +33,9 @@ class FaultyStorage:
         self.is_down = False
         self.latency_s = 0.0
         self.object_latency_s = 0.0
+        self.write_every_s = 0.0
+        self.landed_s = float("-inf")
+        self.refused = 0
         self.reads = 0
         self.writes = 0
         self.creates = 0
@@ -66,6 +71,9 @@ class FaultyStorage:
     async def write(self, content, if_match=None):
         self.writes += 1
         await self._reach()
+        if asyncio.get_running_loop().time() < self.landed_s + self.write_every_s:
+            self.refused += 1
+            raise SlowDownError("injected: 429, too soon")
         fault = self.faults.popleft() if self.faults else None
         if fault == "conflict":
             raise CASConflictError("injected")
@@ -92,6 +100,7 @@ class FaultyStorage:
 
     async def _land(self, content, if_match):
         etag = await self.inner.write(content, if_match)
+        self.landed_s = asyncio.get_running_loop().time()
         self.versions.append((await self.inner.read())[0])
         return etag
 

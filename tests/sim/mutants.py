@@ -119,11 +119,11 @@ MUTANTS = [
         "sign each attempt anew: a first attempt that lands late is not recognised",
         commit.Committer,
         "_write",
-        "if patience.is_exhausted():",
+        "if is_last:",
         "self._number += 1\n"
         "            self.state.signatures.sign(self._writer, self._number, version)\n"
         "            pieces = self._encoder.encode()\n"
-        "            if patience.is_exhausted():",
+        "            if is_last:",
         first_seed=680,
     ),
     Mutant(

@@ -167,6 +167,9 @@ class World:
                 broker.stop()
         await running
         process.kill()
+        if not self.is_stormy:
+            # It was told to stop before: somebody has to be there for the clients.
+            self._start_broker(address)
         await self._replace(process)
 
     def _draw_clock(self):

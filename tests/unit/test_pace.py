@@ -18,3 +18,17 @@ def test_landed_commits_bring_the_wanted_interval_back():
         for _ in range(100):
             pace.landed()
         assert pace.interval_s == wanted_s
+
+
+def test_what_was_too_much_is_not_tried_again_at_once():
+    pace = Pace(0.0)
+    landed, refused = 0, 0
+    while landed < 200:
+        if pace.interval_s < 1.0:
+            pace.slow_down()
+            refused += 1
+        else:
+            pace.landed()
+            landed += 1
+            assert landed < 10 or pace.interval_s < 1.2
+    assert refused <= 5 + 200 / 20

@@ -25,9 +25,12 @@ from bucketq.errors import (
     NotLeaderError,
     QueueClosedError,
 )
+from bucketq.figures import Figures
+from bucketq.group import Glance
 from bucketq.mint import Mint
 from bucketq.settings import Settings
 from bucketq.state import Stats
+from bucketq.storage import ThrottledStorage, ThrottleStats
 from bucketq.storage.port import Bucket, describe
 
 T = TypeVar("T")
@@ -88,15 +91,19 @@ class Broker:
         self._storage = storage
         self.settings = settings or Settings()
         self._beats = beats or Beats()
-        if self.settings.commit_interval_s + self._beats.interval_s >= self._beats.timeout_s:
+        slowest_s = self.settings.commit_interval_s + _wait_for_writes_s(storage)
+        if slowest_s + self._beats.interval_s >= self._beats.timeout_s:
             raise ConfigurationError(
-                f"with {self.settings.commit_interval_s:g} s from commit to commit and a heartbeat every"
+                f"with up to {slowest_s:g} s from commit to commit and a heartbeat every"
                 f" {self._beats.interval_s:g} s, a timeout of {self._beats.timeout_s:g} s is too short"
             )
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
         # Another one each time, so that a broker that was restarted is not taken for itself.
         self.id = self._mint.token()
+        # Those of all its terms, and how many there were.
+        self.figures = Figures()
+        self.terms = 0
         self._watch = LeaderWatch(self._beats.timeout_s)
         self._etag: str | None = None
         self._known: Leader | None = None
@@ -128,6 +135,15 @@ class Broker:
         """Return when this broker leads no more, or when the time is up."""
         if self._term is not None:
             await asyncio.wait((self._term.is_over,), timeout=timeout_s)
+
+    def glance(self) -> Glance | None:
+        """How the queue stands, at no cost; None if this broker does not lead."""
+        return self._term.queue.glance() if self._term else None
+
+    @property
+    def throttle(self) -> ThrottleStats | None:
+        """What was asked of the storage, if that is throttled."""
+        return self._storage.stats if isinstance(self._storage, ThrottledStorage) else None
 
     async def lead(
         self,
@@ -218,7 +234,7 @@ class Broker:
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
-        queue = ServedQueue(self._storage, settings=self.settings, clock=self._clock, mint=self._mint)
+        queue = ServedQueue(self._storage, self.settings, self._clock, self._mint, self.figures)
         await queue.__aenter__()
         elected = False
         try:
@@ -235,6 +251,7 @@ class Broker:
 
     async def _lead(self, term: _Term) -> None:
         self._term = term
+        self.terms += 1
         self._changed.set()
         alive_s = self._clock.monotonic_s()
         while not self._stopping.is_set():
@@ -274,3 +291,10 @@ class Broker:
         with suppress(TimeoutError):
             async with asyncio.timeout(duration_s):
                 await self._stopping.wait()
+
+
+def _wait_for_writes_s(storage: Bucket) -> float:
+    """How long a heartbeat may wait for writes: for that of a commit under way, and for its own."""
+    limit_per_s = storage.stats.writes.limit_per_s if isinstance(storage, ThrottledStorage) else None
+    # Each goes at the latest after one for an object.
+    return 4 / limit_per_s if limit_per_s else 0.0

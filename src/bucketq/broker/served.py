@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from bucketq.archive import Archive
+from bucketq.clock import Clock
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
 from bucketq.ending import Ending
@@ -16,7 +17,10 @@ from bucketq.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
+from bucketq.figures import Figures
+from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.mint import Mint
 from bucketq.operation import (
     Answers,
     Batch,
@@ -32,8 +36,9 @@ from bucketq.operation import (
     StepDown,
 )
 from bucketq.segment import Segment, SegmentLines
+from bucketq.settings import Settings
 from bucketq.state import Stats
-from bucketq.storage.port import Bucket
+from bucketq.storage.port import Bucket, ObjectStoragePort
 from bucketq.wanted import Wanted
 
 
@@ -41,6 +46,21 @@ class ServedQueue(BrokerQueue):
     """A BrokerQueue that takes part in elections and takes in the batches of clients."""
 
     _leads = True
+
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+        figures: Figures | None = None,
+    ) -> None:
+        super().__init__(storage, settings=settings, clock=clock, mint=mint)
+        self._figures = figures
+
+    def glance(self) -> Glance | None:
+        """How the queue stands; None if nobody has read it yet. It costs no request."""
+        return self._group.glance() if self._group is not None else None
 
     async def stand(self, broker: str, address: str, stale: Leader | None, http: str = "") -> Result:
         """Let a broker stand for election."""

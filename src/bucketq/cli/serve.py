@@ -16,7 +16,7 @@ from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.loopback import is_loopback
 from bucketq.settings import Settings
-from bucketq.storage import open_storage
+from bucketq.storage import ThrottledStorage, open_storage
 from bucketq.storage.port import Bucket, describe
 from bucketq.tls import Tls
 from bucketq.url import GRPC_PORT, HTTP_PORT
@@ -53,6 +53,8 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         ("--tls-key", "", "its key"),
         ("--tls-client-ca", "", "let only clients in that have a certificate of this authority"),
         *ALLOWANCE_OPTIONS,
+        ("--reads-per-second", 0.0, "how many reads of the storage at most; 0 is no limit"),
+        ("--writes-per-second", 0.0, "how many writes to the storage at most; 0 is no limit"),
         *LOG_OPTIONS,
     ]
     add_options(command, options)
@@ -85,7 +87,11 @@ async def serve(options: argparse.Namespace) -> int:
     )
     raise_open_files()
     beats = Beats(interval_s=options.heartbeat_interval, timeout_s=options.heartbeat_timeout)
-    storage = open_storage(options.url)
+    storage = ThrottledStorage(
+        open_storage(options.url),
+        reads_per_s=options.reads_per_second,
+        writes_per_s=options.writes_per_second,
+    )
     await _refuse_hopeless(storage)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -31,6 +31,7 @@ from bucketq.operation.operation import (
     claims_of,
     enqueued_by,
     knowing,
+    operations_in,
 )
 from bucketq.operation.segment_claims import (
     DequeueSegment,
@@ -80,4 +81,5 @@ __all__ = [
     "claims_of",
     "enqueued_by",
     "knowing",
+    "operations_in",
 ]

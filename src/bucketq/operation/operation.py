@@ -225,6 +225,11 @@ def bytes_of(operation: Operation) -> int:
     return 0
 
 
+def operations_in(operation: Operation) -> int:
+    """How many operations it stands for: those of a client's batch, or itself."""
+    return len(operation.operations) if isinstance(operation, Batch) else 1
+
+
 def claims_of(operation: Operation) -> Iterator[Claim]:
     """The claims by which the operation's caller speaks, as a sign that a worker lives."""
     match operation:

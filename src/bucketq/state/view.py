@@ -32,6 +32,12 @@ class Stats(NamedTuple):
     blocked: int = 0
     cancelled_total: int = 0
 
+    @property
+    def is_conserved(self) -> bool:
+        """Whether enqueued = live + finished: nothing lost, nothing doubled."""
+        live = self.queued + self.scheduled + self.blocked + self.in_progress
+        return self.enqueued_total == live + self.completed_total + self.dead_total + self.cancelled_total
+
 
 class View(Contents):
     """Which jobs there are, how many, where, and what comes next."""
@@ -116,6 +122,11 @@ class View(Contents):
         """How many jobs wait, of some entrypoints or of all, without looking at them."""
         return self._table.ready.count(wanted) + self.backlog.count(_QUEUED, wanted)
 
+    def waiting_since(self) -> datetime | None:
+        """Since when the job does that waits the longest of those in queue.json itself."""
+        queued = (job for job in self._table if job.status is _QUEUED)
+        return min((job.run_at or job.created_at for job in queued), default=None)
+
     def _count(self, status: JobStatus) -> int:
         return self._table.count(status) + self.backlog.count(status)
 
@@ -133,9 +144,7 @@ class View(Contents):
 
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        stats = self.stats
-        live = stats.queued + stats.scheduled + stats.blocked + stats.in_progress
-        return self.enqueued_total == live + self.completed_total + self.dead_total + self.cancelled_total
+        return self.stats.is_conserved
 
     def object_names(self) -> set[str]:
         """The objects that queue.json itself refers to; segments may refer to more payloads."""

@@ -4,6 +4,7 @@ from bucketq.storage.cloud import AzureStorage, GCSStorage, S3Storage
 from bucketq.storage.file import LocalFileSystemStorage
 from bucketq.storage.memory import InMemoryStorage
 from bucketq.storage.port import Bucket, ObjectInfo, Objects, ObjectStoragePort, Watch, Watchable, side_prefix
+from bucketq.storage.throttled import RequestStats, ThrottledStorage, ThrottleStats
 from bucketq.storage.url import open_storage
 
 __all__ = [
@@ -15,7 +16,10 @@ __all__ = [
     "ObjectInfo",
     "ObjectStoragePort",
     "Objects",
+    "RequestStats",
     "S3Storage",
+    "ThrottleStats",
+    "ThrottledStorage",
     "Watch",
     "Watchable",
     "open_storage",

@@ -1,0 +1,211 @@
+"""Metrics: what a broker tells Prometheus. docs/metrics.md lists it all.
+
+Everything is read when it is asked for, from what the broker knows anyway: a scrape costs no
+request to the storage and no commit. A broker that waits for its turn to lead tells nothing of
+the jobs.
+
+Labels have few values: names from a shell's own tables, never what a client has made up.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from itertools import accumulate
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from bucketq.broker.broker import Broker
+from bucketq.figures import BOUNDS_S, Durations, Figures
+from bucketq.group import Glance
+from bucketq.storage import ThrottleStats
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+# More kinds of requests than all shells know; those beyond it are counted as one.
+_KINDS_MAX = 2000
+_OTHER = "other"
+
+
+class Metrics:
+    """The metrics of one broker.
+
+        metrics = Metrics(broker)
+        metrics.answered("http", "enqueue", "ok", 0.004)
+        with metrics.connections("ws").track_inprogress(), metrics.waiting.track_inprogress():
+            ...
+
+    `waiting` is the gauge of calls that wait for something to happen, such as a job to dequeue.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._registry = CollectorRegistry()
+        self._connections = Gauge(
+            "bucketq_connections", "Connections that are open.", ["transport"], registry=self._registry
+        )
+        self.waiting = Gauge(
+            "bucketq_waiting_calls",
+            "Calls that wait, for a job or for a result.",
+            registry=self._registry,
+        )
+        self._answers: Counter[tuple[str, str, str]] = Counter()
+        self._took: dict[tuple[str, str], Durations] = {}
+        self._registry.register(_Collector(lambda: _of_broker(broker)))
+        self._registry.register(_Collector(self._of_requests))
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """All metrics in the text format of Prometheus; its type is CONTENT_TYPE."""
+        return generate_latest(self._registry)
+
+    def answered(self, transport: str, method: str, outcome: str, seconds: float) -> None:
+        """Count a request; `method` is a name of the shell's, not what the client asked for."""
+        if (transport, method, outcome) not in self._answers and len(self._answers) >= _KINDS_MAX:
+            method = outcome = _OTHER
+        self._answers[transport, method, outcome] += 1
+        if (took := self._took.get((transport, method))) is None:
+            took = self._took[transport, method] = Durations()
+        took.add(seconds)
+
+    def connections(self, transport: str) -> Gauge:
+        """The gauge of a transport's open connections."""
+        return self._connections.labels(transport)
+
+    def _of_requests(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "bucketq_requests",
+            "Requests that were answered, and how: ok, or the name of the error.",
+            labels=["transport", "method", "outcome"],
+        )
+        for kind, count in self._answers.items():
+            requests.add_metric(kind, count)
+        seconds = HistogramMetricFamily(
+            "bucketq_request_seconds",
+            "How long requests took, waiting included.",
+            labels=["transport", "method"],
+        )
+        for names, took in self._took.items():
+            seconds.add_metric(names, _buckets(took), took.sum_s)
+        yield from (requests, seconds)
+
+
+class _Collector(Collector):
+    """Asks when it is scraped."""
+
+    def __init__(self, ask: Callable[[], Iterator[Metric]]) -> None:
+        self._ask = ask
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry need not ask to know the names."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        return self._ask()
+
+
+def _of_broker(broker: Broker) -> Iterator[Metric]:
+    build = GaugeMetricFamily(
+        "bucketq_build_info", "Always 1; the label is bucketq's version.", labels=["version"]
+    )
+    build.add_metric([version("bucketq")], 1)
+    yield build
+    yield _gauge("bucketq_leading", "1 while this broker leads, else 0.", int(broker.is_leading))
+    yield _counter("bucketq_terms", "How often this broker has begun to lead.", broker.terms)
+    if (leader := broker.leader) is not None:
+        yield _gauge("bucketq_epoch", "The number of the election that the leader has won.", leader.epoch)
+    yield from _of_engine(broker.figures)
+    if (glance := broker.glance()) is not None:
+        yield from _of_queue(glance)
+    if (throttle := broker.throttle) is not None:
+        yield from _of_storage(throttle)
+
+
+def _of_engine(figures: Figures) -> Iterator[Metric]:
+    yield _counter("bucketq_commits", "Commits that landed.", figures.commits)
+    yield _counter("bucketq_operations", "Operations in the commits that landed.", figures.operations)
+    yield _counter(
+        "bucketq_conflicts", "Writes that were too late: another writer came first.", figures.conflicts
+    )
+    yield _counter("bucketq_slow_downs", "Times the storage asked to slow down.", figures.slow_downs)
+    yield _counter("bucketq_storage_failures", "Other failures of the storage.", figures.failures)
+    yield _gauge("bucketq_queue_bytes", "The size of queue.json with the last commit.", figures.queue_bytes)
+    yield HistogramMetricFamily(
+        "bucketq_write_seconds",
+        "How long writes of queue.json took, whatever they were answered.",
+        buckets=_buckets(figures.writes),
+        sum_value=figures.writes.sum_s,
+    )
+
+
+def _of_queue(glance: Glance) -> Iterator[Metric]:
+    stats = glance.stats
+    jobs = GaugeMetricFamily("bucketq_jobs", "Jobs in the queue, by status.", labels=["status"])
+    for status in ("queued", "scheduled", "blocked", "in_progress", "dead"):
+        jobs.add_metric([status], getattr(stats, status))
+    yield jobs
+    yield _counter("bucketq_jobs_enqueued", "Jobs enqueued since the queue began.", stats.enqueued_total)
+    yield _counter("bucketq_jobs_completed", "Jobs completed since then.", stats.completed_total)
+    yield _counter("bucketq_jobs_dead", "Jobs that used up their attempts since then.", stats.dead_total)
+    yield _counter(
+        "bucketq_jobs_cancelled", "Jobs that were cancelled or expired since then.", stats.cancelled_total
+    )
+    yield _gauge(
+        "bucketq_longest_wait_seconds",
+        "For how long the queued job that waits the longest has done so; those in segments do not count.",
+        glance.longest_wait_s,
+    )
+    yield _gauge("bucketq_backlog_segments", "Segments of the backlog.", glance.segments)
+    yield _gauge(
+        "bucketq_commit_interval_seconds",
+        "The least time between two commits now; it widens while the storage asks to slow down.",
+        glance.commit_interval_s,
+    )
+    yield _gauge(
+        "bucketq_commit_interval_wanted_seconds",
+        "The commit interval as it is set.",
+        glance.commit_interval_wanted_s,
+    )
+
+
+def _of_storage(throttle: ThrottleStats) -> Iterator[Metric]:
+    kinds = (("read", throttle.reads), ("write", throttle.writes))
+    families: list[tuple[Callable[..., GaugeMetricFamily | CounterMetricFamily], str, str, str]] = [
+        (CounterMetricFamily, "requests", "total", "Requests to the storage."),
+        (CounterMetricFamily, "requests_waited", "waited_total", "Requests that had to wait for their turn."),
+        (CounterMetricFamily, "wait_seconds", "waited_s", "For how long they waited, all together."),
+        (
+            CounterMetricFamily,
+            "requests_refused",
+            "refused_total",
+            "Requests that the storage answered with slow down.",
+        ),
+        (GaugeMetricFamily, "requests_waiting", "waiting", "Requests that wait for their turn now."),
+        (GaugeMetricFamily, "limit_per_second", "limit_per_s", "The limit, if there is one."),
+        (
+            GaugeMetricFamily,
+            "tokens",
+            "tokens",
+            "How many requests could go at once now, if there is a limit.",
+        ),
+    ]
+    for family, name, field, text in families:
+        metric = family(f"bucketq_storage_{name}", text, labels=["kind"])
+        for kind, stats in kinds:
+            if (value := getattr(stats, field)) is not None:
+                metric.add_metric([kind], value)
+        yield metric
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    bounds = [*map(str, BOUNDS_S), "+Inf"]
+    return list(zip(bounds, accumulate(durations.by_bound), strict=True))
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)

@@ -1,0 +1,122 @@
+"""A storage that takes few writes and answers the others with 429: the queue finds the pace it allows."""
+
+import asyncio
+
+import pytest
+from faulty import FaultyStorage
+
+from bucketq import BrokerQueue, OutcomeUnknownError, Settings, ThrottledStorage
+from bucketq.testing.virtual_time import VirtualClock, run
+
+CALLERS = 100
+
+
+def queue_on(storage, **settings):
+    # All in queue.json: whoever counts its writes wants no others.
+    quiet = {"archive": False, "hot_jobs_max": 10**9, "hot_bytes_max": 10**12}
+    return BrokerQueue(storage, settings=Settings(**quiet, **settings), clock=VirtualClock())
+
+
+def now_s():
+    return asyncio.get_running_loop().time()
+
+
+async def enqueue_for(seconds, q, callers=CALLERS):
+    """Let callers enqueue one job after the other; return the ids of all that they were told of."""
+    until_s, told = now_s() + seconds, []
+
+    async def call():
+        while now_s() < until_s:
+            told.append((await q.enqueue("mail")).id)
+
+    await asyncio.gather(*(call() for _ in range(callers)))
+    return told
+
+
+async def check_jobs(storage, told):
+    stored = [job["id"] for job in (await storage.document())["jobs"]]
+    assert len(set(told)) == len(told)
+    assert sorted(stored) == sorted(told), "each that was told is there once, and no other"
+
+
+@pytest.mark.parametrize("latency_s", [0.02, 0.3])
+def test_one_write_a_second_is_found_and_kept(latency_s):
+    async def main():
+        storage = FaultyStorage()
+        storage.write_every_s, storage.latency_s = 1.0, latency_s
+        async with queue_on(storage) as q:
+            told = await enqueue_for(300, q)
+        await check_jobs(storage, told)
+        assert storage.refused < 0.1 * storage.writes, "few writes are wasted"
+        assert len(storage.versions) > 0.85 * now_s(), "and few seconds"
+
+    run(main())
+
+
+def test_when_the_storage_takes_more_again_so_does_the_queue():
+    async def main():
+        storage = FaultyStorage()
+        storage.write_every_s, storage.latency_s = 1.0, 0.02
+        async with queue_on(storage) as q:
+            told = await enqueue_for(60, q)
+            storage.write_every_s = 0.0
+            told += await enqueue_for(40, q, callers=5)
+            writes = storage.writes
+            told += await enqueue_for(2, q, callers=5)
+            assert storage.writes - writes > 80, "a commit follows the other, each of 20 ms"
+        await check_jobs(storage, told)
+
+    run(main())
+
+
+def test_nobody_hears_of_slow_downs_while_commits_land():
+    async def main():
+        storage = FaultyStorage()
+        storage.write_every_s = 25.0
+        async with queue_on(storage, retry_for_s=30) as q:
+            told = await enqueue_for(300, q)
+        await check_jobs(storage, told)
+        assert len(storage.versions) >= 10
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nor_while_those_of_others_do(seed):
+    async def main():
+        storage = FaultyStorage()
+        storage.write_every_s, storage.latency_s = 1.0, 0.05
+        async with queue_on(storage) as ours, queue_on(storage) as theirs, queue_on(storage) as others:
+            every = await asyncio.gather(*(enqueue_for(200, q, 20) for q in (ours, theirs, others)))
+        assert all(every), "each has its turn"
+        await check_jobs(storage, [job_id for told in every for job_id in told])
+
+    run(main(), seed)
+
+
+def test_a_storage_that_takes_nothing_is_told_of_in_time():
+    async def main():
+        storage = FaultyStorage()
+        async with queue_on(storage, retry_for_s=30) as q:
+            await q.enqueue("mail")
+            storage.write_every_s = float("inf")
+            began_s = now_s()
+            with pytest.raises(OutcomeUnknownError, match="429"):
+                await q.enqueue("mail")
+            assert now_s() - began_s == pytest.approx(30, abs=1)
+
+    run(main())
+
+
+def test_a_throttle_that_knows_the_limit_wastes_no_write():
+    async def main():
+        inner = FaultyStorage()
+        inner.write_every_s, inner.latency_s = 1.0, 0.02
+        storage = ThrottledStorage(inner, writes_per_s=0.95, burst=1, clock=VirtualClock())
+        async with queue_on(storage) as q:
+            told = await enqueue_for(300, q)
+        await check_jobs(inner, told)
+        assert inner.refused == storage.stats.writes.refused_total == 0
+        assert len(inner.versions) > 0.9 * now_s()
+
+    run(main())
