@@ -28,6 +28,7 @@ from bucketq.broker.broker import Broker
 from bucketq.broker.calls import CALLS
 from bucketq.broker.door import Door
 from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.metrics import Metrics
 from bucketq.broker.place import Place
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
@@ -44,6 +45,7 @@ OPEN_SERVICES = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflect
 VIEWERS, CREATORS = {Role.VIEWER}, {Role.PRODUCER, Role.WORKER}
 OTHER_ROUTES = {
     ("GET", "/v1/events"): VIEWERS,
+    ("GET", "/metrics"): VIEWERS,
     ("GET", "/v1/objects/{name:path}"): VIEWERS,
     ("PUT", "/v1/objects/{name:path}"): CREATORS,
 }
@@ -80,10 +82,11 @@ def new_rpc():
 
 def http_table():
     """Every route with its method, as a path that can be asked for, and who may; None is everybody."""
-    service = Service(Broker(LocalFileSystemStorage("queue.json")))
+    broker = Broker(LocalFileSystemStorage("queue.json"))
+    service = Service(broker)
     rpc = Rpc(service)
     calls = {(call.method, call.path): {call.role} for call in CALLS.values()}
-    for route in HttpShell(service, rpc, Door(), Allowance()).app.routes:
+    for route in HttpShell(service, rpc, Door(), Allowance(), Metrics(broker)).app.routes:
         if isinstance(route, WebSocketRoute):
             assert route.path == "/v1/ws", "who may come in there?"
             continue

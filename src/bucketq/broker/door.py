@@ -6,10 +6,11 @@ after its token was revoked.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from time import perf_counter
 
 from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.allowance import Allowance
@@ -21,12 +22,26 @@ from bucketq.errors import ConfigurationError, UnauthenticatedError
 log = logging.getLogger("bucketq")
 
 
+# Told of each visit: the way by which somebody came, what they asked, how that ended, and how long it took.
+Answered = Callable[[str, str, str, float], None]
+
+
+def _count_nothing(way: str, method: str, outcome: str, seconds: float) -> None:
+    pass
+
+
 class Door:
     """Lets callers in, as often as they may come. Without tokens everybody may do everything."""
 
-    def __init__(self, tokens: Tokens | None = None, turnstile: Turnstile | None = None) -> None:
+    def __init__(
+        self,
+        tokens: Tokens | None = None,
+        turnstile: Turnstile | None = None,
+        answered: Answered = _count_nothing,
+    ) -> None:
         self._tokens = tokens
         self._turnstile = turnstile or Turnstile(Allowance())
+        self._answered = answered
         self._inside: dict[asyncio.Timeout, tuple[str | None, Caller]] = {}
 
     def admit(self, authorization: str | None, peer: str) -> Caller:
@@ -44,11 +59,26 @@ class Door:
         return caller
 
     @asynccontextmanager
-    async def visit(self, authorization: str | None, peer: str, role: Role) -> AsyncIterator[Caller]:
+    async def visit(
+        self, authorization: str | None, peer: str, role: Role, way: str = "", method: str = ""
+    ) -> AsyncIterator[Caller]:
         """Admit somebody who has a role for as long as the block takes; it ends early if their token does.
 
-        Raises ForbiddenError, and UnauthenticatedError, also when the token is revoked or expires meanwhile.
+        `way` and `method` are what the visit is counted as. Raises ForbiddenError, and
+        UnauthenticatedError, also when the token is revoked or expires meanwhile.
         """
+        began_s, outcome = perf_counter(), "ok"
+        try:
+            async with self._stay(authorization, peer, role) as caller:
+                yield caller
+        except BaseException as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self._answered(way, method, outcome, perf_counter() - began_s)
+
+    @asynccontextmanager
+    async def _stay(self, authorization: str | None, peer: str, role: Role) -> AsyncIterator[Caller]:
         caller = self.admit(authorization, peer)
         caller.need(role)
         if self._tokens is None:

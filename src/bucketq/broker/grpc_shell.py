@@ -155,7 +155,7 @@ class GrpcShell:
         def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
             async def handle(content: bytes, context: Context) -> Any:
                 try:
-                    async with self._visit(context, method.role) as caller:
+                    async with self._visit(context, method.role, name) as caller:
                         return await self._rpc.call(name, content, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
@@ -169,14 +169,14 @@ class GrpcShell:
             "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
-    def _visit(self, context: Context, role: Role) -> AbstractAsyncContextManager[Caller]:
+    def _visit(self, context: Context, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
-        authorization = metadata.get("authorization")
-        return self._door.visit(str(authorization) if authorization else None, _host_of(context.peer()), role)
+        authorization = str(metadata["authorization"]) if "authorization" in metadata else None
+        return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method)
 
     async def _read_object(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
-            async with self._visit(context, Role.VIEWER) as caller:
+            async with self._visit(context, Role.VIEWER, "ReadObject") as caller:
                 name = parsed(pb.ReadObjectRequest, request).name
                 content = await self._service.read_object(name, caller)
                 for start in range(0, len(content), CHUNK_BYTES):
@@ -186,7 +186,7 @@ class GrpcShell:
 
     async def _create_object(self, requests: AsyncIterator[bytes], context: Context) -> bytes:
         try:
-            async with self._visit(context, Role.VIEWER) as caller:
+            async with self._visit(context, Role.VIEWER, "CreateObject") as caller:
                 caller.need_to_create()
                 await self._receive_object(requests)
         except BucketQError as error:

@@ -6,6 +6,7 @@
 /v1/rpc/{method}      protobuf: the methods of proto/bucketq/v1/queue.proto, by POST
 /v1/ws                WebSocket: the same in messages, see `ws_shell`
 /v1/objects/{name}    the objects beside the queue, as they are
+/metrics              numbers for Prometheus
 /healthz, /readyz     is the process well; does it lead
 """
 
@@ -32,6 +33,7 @@ from bucketq.broker.connection import Connection
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
+from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
 from bucketq.broker.place import JSON, Endpoint, Place, refuse
 from bucketq.broker.problem import Problem, status_of
@@ -60,13 +62,21 @@ class HttpShell:
     """An HTTP server for a service."""
 
     def __init__(
-        self, service: Service, rpc: Rpc, door: Door, allowance: Allowance, origins: Collection[str] = ()
+        self,
+        service: Service,
+        rpc: Rpc,
+        door: Door,
+        allowance: Allowance,
+        metrics: Metrics,
+        origins: Collection[str] = (),
     ) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
         self._allowance = allowance
+        self._metrics = metrics
         self._origins = origins
+        self._ws_shell = WsShell(service, rpc, door)
         self.places = self._new_places()
         self.app = self._new_app()
         self._server: _Server | None = None
@@ -95,7 +105,10 @@ class HttpShell:
             # A small message must not become a large one.
             ws_per_message_deflate=False,
         )
-        self._server = _Server(config, Crowd(self._allowance))
+        crowd = Crowd(self._allowance)
+        self._metrics.connections("http").set_function(lambda: len(crowd.connections))
+        self._metrics.connections("ws").set_function(lambda: self._ws_shell.connections)
+        self._server = _Server(config, crowd)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
         await self._server.is_listening.wait()
         bound: int = listening.getsockname()[1]
@@ -113,7 +126,7 @@ class HttpShell:
         app.add_exception_handler(HTTPException, refuse)
         for path, place in self.places.items():
             app.router.routes.append(Route(path, place))
-        app.add_api_websocket_route("/v1/ws", WsShell(self._service, self._rpc, self._door).serve)
+        app.add_api_websocket_route("/v1/ws", self._ws_shell.serve)
         return app
 
     def _new_places(self) -> dict[str, Place]:
@@ -123,6 +136,7 @@ class HttpShell:
             ("POST", "/v1/rpc/{method}", self._call_rpc),
             ("GET", "/v1/objects/{name:path}", self._read_object),
             ("PUT", "/v1/objects/{name:path}", self._create_object),
+            ("GET", "/metrics", self._tell_metrics),
             ("GET", "/healthz", self._health),
             ("GET", "/readyz", self._ready),
             ("GET", "/openapi.json", self._describe),
@@ -136,7 +150,7 @@ class HttpShell:
     def _endpoint(self, call: Call) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
-                async with self._visit(request, call.role) as caller:
+                async with self._visit(request, call.role, call.name) as caller:
                     body = await _body(request, self._allowance.message_bytes_max)
                     asked = call.decode_rest(request.path_params, request.query_params, body)
                     told = await call.answer(Visit(self._service, caller), asked)
@@ -152,7 +166,7 @@ class HttpShell:
 
     async def _watch_events(self, request: Request) -> Response:
         try:
-            async with self._visit(request, Role.VIEWER) as caller:
+            async with self._visit(request, Role.VIEWER, "watchEvents") as caller:
                 asked = decode_query(WatchEvents, request.query_params)
                 self._service.check_leading()
                 with self._service.wait(caller, math.inf):
@@ -166,23 +180,24 @@ class HttpShell:
     async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
         # Whoever's token ends hears no more.
         with suppress(UnauthenticatedError, TooManyRequestsError):
-            async with self._visit(request, Role.VIEWER) as caller:
+            async with self._visit(request, Role.VIEWER, "streamEvents") as caller:
                 with self._service.wait(caller, math.inf):
                     async for event in events(self._service, asked):
                         yield event
 
     async def _call_rpc(self, request: Request) -> Response:
         try:
-            async with self._visit(request, Role.VIEWER) as caller:
+            method = request.path_params["method"]
+            async with self._visit(request, Role.VIEWER, self._rpc.known(method)) as caller:
                 content = await _body(request, self._allowance.message_bytes_max)
-                answer = await self._rpc.call(request.path_params["method"], content, caller)
+                answer = await self._rpc.call(method, content, caller)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(answer, media_type=PROTOBUF)
 
     async def _read_object(self, request: Request) -> Response:
         try:
-            async with self._visit(request, Role.VIEWER) as caller:
+            async with self._visit(request, Role.VIEWER, "ReadObject") as caller:
                 content = await self._service.read_object(request.path_params["name"], caller)
         except BucketQError as error:
             return _rpc_refusal(error)
@@ -190,13 +205,20 @@ class HttpShell:
 
     async def _create_object(self, request: Request) -> Response:
         try:
-            async with self._visit(request, Role.VIEWER) as caller:
+            async with self._visit(request, Role.VIEWER, "CreateObject") as caller:
                 caller.need_to_create()
                 content = await _body(request, self._service.object_bytes_max)
                 await self._service.create_object(request.path_params["name"], content)
         except BucketQError as error:
             return _rpc_refusal(error)
         return Response(status_code=204)
+
+    async def _tell_metrics(self, request: Request) -> Response:
+        try:
+            async with self._visit(request, Role.VIEWER, "metrics"):
+                return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+        except BucketQError as error:
+            return _refusal(error)
 
     async def _describe(self, request: Request) -> Response:
         return Response(msgspec.json.encode(openapi()), media_type=JSON)
@@ -209,9 +231,9 @@ class HttpShell:
             return Response(b'{"status":"leading"}', media_type=JSON)
         return Response(b'{"status":"waiting"}', status_code=503, media_type=JSON)
 
-    def _visit(self, request: Request, role: Role) -> AbstractAsyncContextManager[Caller]:
+    def _visit(self, request: Request, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         peer = request.client.host if request.client else ""
-        return self._door.visit(request.headers.get("authorization"), peer, role)
+        return self._door.visit(request.headers.get("authorization"), peer, role, "http", method)
 
 
 class _Server(uvicorn.Server):

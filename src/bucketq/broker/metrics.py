@@ -33,9 +33,8 @@ class Metrics:
     """The metrics of one broker.
 
         metrics = Metrics(broker)
-        metrics.answered("http", "enqueue", "ok", 0.004)
-        with metrics.connections("ws").track_inprogress(), metrics.waiting.track_inprogress():
-            ...
+        metrics.answered("http", "submitJob", "ok", 0.004)
+        metrics.connections("ws").set_function(lambda: len(sockets))
 
     `waiting` is the gauge of calls that wait for something to happen, such as a job to dequeue.
     """

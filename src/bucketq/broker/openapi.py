@@ -168,6 +168,16 @@ def _beside(names: dict[Any, str], events: _Document) -> _Document:
                 "responses": {"200": _content(stream, event, "text/event-stream")} | refusals,
             }
         },
+        "/metrics": {
+            "get": {
+                "operationId": "getMetrics",
+                "tags": ["health"],
+                "summary": "The numbers of this broker, for Prometheus.",
+                "description": "Needs the role viewer.",
+                "responses": {"200": _content("Text.", {"type": "string"}, "text/plain")}
+                | {code: refusals[code] for code in ("401", "403", "429", "500")},
+            }
+        },
         "/healthz": {
             "get": {
                 "operationId": "getHealth",

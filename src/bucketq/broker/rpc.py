@@ -65,6 +65,10 @@ class Rpc:
             "Leader": Method(Role.VIEWER, pb.LeaderRequest, self._leader),
         }
 
+    def known(self, name: str) -> str:
+        """The name of a method; of those that there are not, one for all."""
+        return name if name in self.methods else "unknown"
+
     async def call(self, name: str, content: bytes, caller: Caller) -> bytes:
         """Call a method with an encoded message; return the encoded answer. Raises BucketQError."""
         method = self.methods.get(name)

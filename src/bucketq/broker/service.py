@@ -22,6 +22,8 @@ from bucketq.election import Leader
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
 from bucketq.failure import error_text
+from bucketq.figures import Figures
+from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_new_job
@@ -53,6 +55,7 @@ from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
 from bucketq.state import Stats
+from bucketq.storage import ThrottleStats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
@@ -96,6 +99,20 @@ class Service:
     def check_leading(self) -> None:
         """Raise NotLeaderError if this broker does not lead."""
         self._broker.check_leading()
+
+    @property
+    def throttle(self) -> ThrottleStats | None:
+        """What was asked of the storage, if that is throttled."""
+        return self._broker.throttle
+
+    @property
+    def figures(self) -> Figures:
+        """What the commits of this broker have come to."""
+        return self._broker.figures
+
+    def glance(self) -> Glance | None:
+        """How the queue stands, without asking the storage; None unless this broker leads."""
+        return self._broker.glance()
 
     async def lead(
         self,

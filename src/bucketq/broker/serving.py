@@ -10,6 +10,7 @@ from bucketq.broker.broker import Beats, Broker
 from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
 from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.metrics import Metrics
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.token_file import TokenFile
@@ -52,10 +53,13 @@ async def serving(
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
     allowance = allowance or Allowance()
     turnstile = Turnstile(allowance)
-    service, door = Service(broker, allowance, turnstile), Door(_some(known), turnstile)
+    metrics = Metrics(broker)
+    metrics.waiting.set_function(lambda: turnstile.waiting)
+    service = Service(broker, allowance, turnstile)
+    door = Door(_some(known), turnstile, metrics.answered)
     rpc = Rpc(service)
     grpc_shell = GrpcShell(service, rpc, door, allowance)
-    http_shell = HttpShell(service, rpc, door, allowance, cors_origins)
+    http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins)
     async with AsyncExitStack() as stack:
         grpc_bound = await grpc_shell.start(host, grpc_port, tls)
         stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)

@@ -48,11 +48,16 @@ class WsShell:
         self.service = service
         self.rpc = rpc
         self.door = door
+        self.connections = 0
 
     async def serve(self, socket: WebSocket) -> None:
         """Serve one connection until it is closed."""
         await socket.accept()
-        await _Connection(self, socket).run()
+        self.connections += 1
+        try:
+            await _Connection(self, socket).run()
+        finally:
+            self.connections -= 1
 
 
 class _Asked(msgspec.Struct):
@@ -120,8 +125,8 @@ class _Connection:
             return None
         return None
 
-    def _visit(self, role: Role) -> AbstractAsyncContextManager[Caller]:
-        return self._shell.door.visit(self._authorization, self._peer, role)
+    def _visit(self, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
+        return self._shell.door.visit(self._authorization, self._peer, role, "ws", method)
 
     async def _read(self) -> None:
         while (message := await self._socket.receive())["type"] != "websocket.disconnect":
@@ -156,7 +161,7 @@ class _Connection:
 
     async def _answer_frame(self, frame: pb.Frame) -> None:
         try:
-            async with self._visit(Role.VIEWER) as caller:
+            async with self._visit(Role.VIEWER, self._shell.rpc.known(frame.method)) as caller:
                 body = await self._shell.rpc.call(frame.method, frame.body, caller)
         except Exception as error:
             await self._refuse_frame(frame.id, _told(error))
@@ -182,8 +187,8 @@ class _Connection:
         if call is None:
             known = ", ".join([AUTHENTICATE, *CALLS])
             raise ConfigurationError(f"there is no method {asked.method!r}; there are {known}")
-        async with self._visit(call.role) as caller:
-            return await call.perform(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
+        async with self._visit(call.role, call.name) as caller:
+            return await call.answer(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
 
     def _authenticate(self, params: bytes) -> dict[str, Any]:
         try:

@@ -1,0 +1,71 @@
+"""What the storage is asked, and how fast, in JSON."""
+
+from msgspec import UNSET, UnsetType
+
+from bucketq.broker.access import Role
+from bucketq.broker.calls.call import Call, Told, Visit, call
+from bucketq.broker.calls.looking import Nothing
+from bucketq.storage import RequestStats
+
+
+class Requests(Told, omit_defaults=False):
+    """Requests of one kind since the broker began. Without a limit there are no tokens."""
+
+    total: int
+    waited_total: int
+    waited_seconds: float
+    refused_total: int
+    waiting: int
+    limit_per_second: float | UnsetType = UNSET
+    tokens: float | UnsetType = UNSET
+
+
+class Pace(Told, omit_defaults=False):
+    """The commits of this broker, and the least time between two. A slow-down widens it."""
+
+    commits: int
+    operations: int
+    conflicts: int
+    slow_downs: int
+    commit_interval_seconds: float | UnsetType = UNSET
+    commit_interval_wanted_seconds: float | UnsetType = UNSET
+
+
+class ThrottleStats(Told, omit_defaults=False):
+    """Reads and writes, and the pace of the commits. A broker that waits to lead has no interval yet."""
+
+    pace: Pace
+    reads: Requests | UnsetType = UNSET
+    writes: Requests | UnsetType = UNSET
+
+
+@call("getThrottleStats", "GET /v1/throttle-stats", Role.VIEWER)
+async def get_throttle_stats(visit: Visit, asked: Nothing) -> ThrottleStats:
+    """Tell what the storage was asked, who had to wait, and how fast commits follow each other."""
+    figures, glance, throttle = visit.service.figures, visit.service.glance(), visit.service.throttle
+    pace = Pace(
+        commits=figures.commits,
+        operations=figures.operations,
+        conflicts=figures.conflicts,
+        slow_downs=figures.slow_downs,
+        commit_interval_seconds=glance.commit_interval_s if glance else UNSET,
+        commit_interval_wanted_seconds=glance.commit_interval_wanted_s if glance else UNSET,
+    )
+    if throttle is None:
+        return ThrottleStats(pace=pace)
+    return ThrottleStats(pace=pace, reads=_requests(throttle.reads), writes=_requests(throttle.writes))
+
+
+def _requests(stats: RequestStats) -> Requests:
+    return Requests(
+        total=stats.total,
+        waited_total=stats.waited_total,
+        waited_seconds=stats.waited_s,
+        refused_total=stats.refused_total,
+        waiting=stats.waiting,
+        limit_per_second=UNSET if stats.limit_per_s is None else stats.limit_per_s,
+        tokens=UNSET if stats.tokens is None else stats.tokens,
+    )
+
+
+CALLS: list[Call] = [get_throttle_stats]
