@@ -19,7 +19,7 @@ from bucketq import BrokerUnavailableError, ConfigurationError, ForbiddenError, 
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import new_token
 from tests.acceptance.certificates import Authority
-from tests.acceptance.served import Served, served
+from tests.acceptance.served import served
 
 QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
 SHORT = Settings(retry_for_s=0.3)
@@ -184,14 +184,6 @@ async def test_certificates_that_cannot_be_used_are_told_at_the_start(url, pair,
         with pytest.raises(ConfigurationError, match="cannot be used"):
             async with running(url, pair, ca):
                 pass
-
-
-@pytest.mark.parametrize("options", [["--tls-cert", "a"], ["--tls-key", "a"], ["--tls-client-ca", "a"]])
-def test_half_of_what_tls_needs_is_refused_in_one_sentence(url, options):
-    broker = Served(url, *options)
-    assert broker.wait() == 2
-    [line] = broker.log
-    assert line["message"].startswith("bucketq: ")
 
 
 @pytest.mark.parametrize("way", WAYS)

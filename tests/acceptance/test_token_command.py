@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import subprocess
@@ -19,42 +20,55 @@ from bucketq import LocalFileSystemStorage, UnauthenticatedError
 from bucketq.broker.serving import serving
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import new_token
+from bucketq.cli.__main__ import main
 from tests.acceptance.conftest import ROOT
-from tests.acceptance.served import Served
 
 GUIDE = (ROOT / "docs" / "security.md").read_text()
 
 
-def token_command(*arguments, code=0):
-    command = [sys.executable, "-m", "bucketq", "token", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs bucketq with some arguments; gives its exit code, and what it printed on either stream."""
+    log = logging.getLogger("bucketq")
+    handlers, level = log.handlers[:], log.level
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bucketq", *arguments])
+        code = main()
+        return code, *capsys.readouterr()
+
+    yield run
+    log.handlers[:] = handlers
+    log.setLevel(level)
 
 
-def test_tokens_are_made_listed_and_revoked(tmp_path):
+def test_tokens_are_made_listed_and_revoked(tmp_path, command):
     path = tmp_path / "tokens"
+
+    def token(*arguments, code=0):
+        done, out, told = command("token", *arguments)
+        assert done == code, told
+        return out, told
+
     given = ["--file", str(path)]
-    made = token_command(
-        "new", "web", "--role", "producer", "--role", "worker", "--expires-in", "90d", *given
-    )
-    [secret] = made.stdout.split()
+    out, told = token("new", "web", "--role", "producer", "--role", "worker", "--expires-in", "90d", *given)
+    [secret] = out.split()
     assert secret not in path.read_text()
-    assert "shown this once" in made.stderr
-    token_command("new", "ops", "--role", "admin", *given)
-    lines = token_command("list", *given).stdout.splitlines()
+    assert "shown this once" in told
+    token("new", "ops", "--role", "admin", *given)
+    lines = token("list", *given)[0].splitlines()
     assert [line.split()[:3] for line in lines] == [
         ["web", "producer,worker", "expires"],
         ["ops", "admin", "expires"],
     ]
-    assert "already" in token_command("new", "ops", "--role", "admin", *given, code=2).stderr
-    token_command("revoke", "web", *given)
-    assert token_command("list", *given).stdout.split()[0] == "ops"
-    assert "no token 'web'" in token_command("revoke", "web", *given, code=2).stderr
-    secret, line = token_command("new", "web", "--role", "viewer").stdout.splitlines()
+    assert "already" in token("new", "ops", "--role", "admin", *given, code=2)[1]
+    token("revoke", "web", *given)
+    assert token("list", *given)[0].split()[0] == "ops"
+    assert "no token 'web'" in token("revoke", "web", *given, code=2)[1]
+    secret, line = token("new", "web", "--role", "viewer")[0].splitlines()
     path.write_text(line)
     assert TokenFile(str(path)).read().caller_of(secret, None).name == "web"
-    assert "90d" in token_command("new", "x", "--role", "viewer", "--expires-in", "soon", code=2).stderr
+    assert "90d" in token("new", "x", "--role", "viewer", "--expires-in", "soon", code=2)[1]
 
 
 async def test_a_revoked_token_is_good_for_nothing_within_about_a_second(tmp_path):
@@ -117,23 +131,26 @@ async def test_a_revoked_token_is_good_for_nothing_within_about_a_second(tmp_pat
         ([], "", "bucketq token new"),
         ([], "web worker hunter2", "BUCKETQ_TOKENS, line 1"),
         (["--tokens-file", "plain"], "web worker hunter2", "not from both"),
+        (["--tls-cert", "a"], None, "its key"),
+        (["--tls-key", "a"], None, "its key"),
+        (["--tls-client-ca", "a"], None, "--tls-cert"),
     ],
 )
-def test_a_broker_does_not_start_with_an_open_door_or_broken_tokens(
-    tmp_path, options, lines, says, monkeypatch
+def test_a_broker_does_not_start_with_an_open_door_or_half_a_lock(
+    tmp_path, command, monkeypatch, options, lines, says
 ):
     monkeypatch.chdir(tmp_path)
     Path("empty").write_text("# nobody yet\n")
     Path("plain").write_text("# callers\nweb worker hunter2\n")
-    variables = {} if lines is None else {"BUCKETQ_TOKENS": lines}
-    broker = Served(
-        f"file://{tmp_path}/queue.json", "--grpc-port", "0", "--http-port", "0", *options, **variables
-    )
-    assert broker.wait() == 2
-    [line] = broker.log
-    assert line["message"].startswith("bucketq: ")
-    assert says in line["message"]
-    assert "hunter2" not in line["message"]
+    if lines is not None:
+        monkeypatch.setenv("BUCKETQ_TOKENS", lines)
+    ports = ("--grpc-port", "0", "--http-port", "0")
+    code, _, told = command("serve", f"file://{tmp_path}/queue.json", *ports, *options)
+    assert code == 2
+    [line] = told.splitlines()
+    assert line.startswith("bucketq: ")
+    assert says in line
+    assert "hunter2" not in line
 
 
 APP = """
