@@ -17,7 +17,7 @@ from bucketq.broker.calls import CALLS
 from bucketq.broker.http_shell import MESSAGE_BYTES_MAX
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
-from bucketq.errors import TooLargeError
+from bucketq.errors import QueueClosedError, TooLargeError
 from bucketq.remote.http_brokers import HttpBrokers
 from bucketq.remote.ws_brokers import WsBrokers
 from bucketq.v1 import queue_pb2 as pb
@@ -364,3 +364,14 @@ async def until_waiting(broker, count):
 
 async def waiters_of(queue):
     return queue._group._waiters
+
+
+@pytest.mark.parametrize("way", ["grpc", "http", "ws"])
+async def test_a_queue_that_is_closed_leaves_nobody_waiting(broker, way):
+    q = bucketq.connect(f"{way}://{broker.address if way == 'grpc' else broker.http}")
+    async with q:
+        await q.stats()
+        waiting = asyncio.create_task(q.dequeue(wait=60))
+        await until_waiting(broker, 1)
+    with pytest.raises(QueueClosedError):
+        await asyncio.wait_for(waiting, 20)

@@ -10,7 +10,7 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from bucketq.errors import BucketQError
+from bucketq.errors import BucketQError, QueueClosedError
 from bucketq.remote.brokers import UnreachableError, check_way
 from bucketq.remote.message_brokers import M, MessageBrokers
 from bucketq.tls import Tls
@@ -43,6 +43,7 @@ class GrpcBrokers(MessageBrokers):
         self._credentials = _credentials(tls) if tls is not None else None
         self._metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._is_closed = False
 
     async def read_object(self, address: str, name: str) -> bytes:
         channel = await self._connected(address)
@@ -70,6 +71,7 @@ class GrpcBrokers(MessageBrokers):
             await call(_pieces(name, content), metadata=self._metadata)
 
     async def close(self) -> None:
+        self._is_closed = True
         channels, self._channels = list(self._channels.values()), {}
         for channel in channels:
             await channel.close()
@@ -87,6 +89,8 @@ class GrpcBrokers(MessageBrokers):
 
     async def _connected(self, address: str) -> grpc.aio.Channel:
         """The connection to a broker. That there is one tells what was sent from what was not."""
+        if self._is_closed:
+            raise QueueClosedError("the queue is closed; open a new one with `async with`")
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = self._channel(address)

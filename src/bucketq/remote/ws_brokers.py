@@ -30,7 +30,7 @@ _CONNECT_WITHIN_S = 3.0
 _CLOSE_WITHIN_S = 1.0
 # After so much silence a broker is asked whether it lives; it has half of it to answer.
 _HEARTBEAT_S = 8.0
-_BYTES_MAX = 1024 * 1024
+_MESSAGE_BYTES_MAX = 1024 * 1024
 # With more a broker would read no further until some are answered, not even whether somebody lives.
 _CALLS_MAX = 500
 
@@ -44,13 +44,11 @@ class WsBrokers(HttpBrokers):
         self._connecting: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
-        for connecting in self._connecting.values():
-            connecting.cancel()
         await asyncio.gather(*(line.close() for lines in self._lines.values() for line in lines))
         await super().close()
 
     async def _ask(self, address: str, method: str, request: Message, response: type[M]) -> M:
-        if request.ByteSize() > _BYTES_MAX:
+        if request.ByteSize() > _MESSAGE_BYTES_MAX:
             return await super()._ask(address, method, request, response)
         line = await self._line(address)
         content = await line.call(method, request.SerializeToString())
