@@ -183,7 +183,7 @@ class _Connection:
             known = ", ".join([AUTHENTICATE, *CALLS])
             raise ConfigurationError(f"there is no method {asked.method!r}; there are {known}")
         async with self._visit(call.role) as caller:
-            return await call.perform(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
+            return await call.answer(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
 
     def _authenticate(self, params: bytes) -> dict[str, Any]:
         try:
