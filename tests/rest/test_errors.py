@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from bucketq import InMemoryStorage
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.calls import CALLS
 from bucketq.broker.serving import serving
 from bucketq.errors import AccessDeniedError
@@ -97,11 +98,12 @@ async def test_unknown_jobs(http):
         refused(await http.post(f"/v1/jobs/none/{path}", json=body), 404, "JobNotFoundError")
 
 
-async def test_a_payload_that_is_too_large(http, broker, monkeypatch):
-    limit = broker.settings.payload_bytes_max
-    monkeypatch.setattr("bucketq.broker.http_shell.MESSAGE_BYTES_MAX", 1000)
-    assert limit > 1000
-    refused(await http.post("/v1/jobs", json={"payload": "x" * 1000}), 413, "TooLargeError")
+async def test_a_message_that_is_too_large():
+    async with serving(InMemoryStorage(), allowance=Allowance(message_bytes_max=1000)) as broker:
+        await leading(broker)
+        async with httpx.AsyncClient(base_url=f"http://{broker.http}") as http:
+            refused(await http.post("/v1/jobs", json={"payload": "x" * 1000}), 413, "TooLargeError")
+            assert (await http.post("/v1/jobs", json={"payload": "x" * 100})).status_code == 200
 
 
 async def test_a_failure_inside_is_logged_and_not_told(http, monkeypatch, caplog):

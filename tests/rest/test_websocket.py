@@ -12,9 +12,9 @@ import pytest
 import bucketq
 from bucketq import InMemoryStorage, Settings
 from bucketq.broker import ws_shell
+from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Beats
 from bucketq.broker.calls import CALLS
-from bucketq.broker.http_shell import MESSAGE_BYTES_MAX
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
 from bucketq.errors import QueueClosedError, TooLargeError
@@ -22,6 +22,8 @@ from bucketq.remote.http_brokers import HttpBrokers
 from bucketq.remote.ws_brokers import WsBrokers
 from bucketq.v1 import queue_pb2 as pb
 from tests.acceptance.served import served
+
+MESSAGE_BYTES_MAX = Allowance().message_bytes_max
 
 
 class Talk:

@@ -9,6 +9,7 @@ from typing import Any
 
 from uvicorn import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 from bucketq.broker.crowd import Crowd
 
@@ -33,19 +34,16 @@ class WebSocketLine(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         self._held_bytes += len(data)
         if not self._crowd.hold(len(data)):
-            self.conn.fail(_TRY_AGAIN_LATER, "too much is being sent at once")
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.transport.close()
-            return
-        super().data_received(data)
+            self._fail(_TRY_AGAIN_LATER, "too much is being sent at once")
+        elif not self.transport.is_closing():
+            super().data_received(data)
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text" and not _is_utf8(b"".join(self.frames)):
             self.frames = []
-            self.conn.send_close(_NOT_UTF8)
-            self.handle_parser_exception()
-            return
-        super().send_receive_event_to_app()
+            self._fail(_NOT_UTF8, "text is UTF-8")
+        else:
+            super().send_receive_event_to_app()
 
     async def receive(self) -> Any:
         message = await super().receive()
@@ -63,6 +61,12 @@ class WebSocketLine(WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.transport.resume_reading()
         super().resume_writing()
+
+    def _fail(self, code: int, reason: str) -> None:
+        if self.conn.state is State.OPEN:
+            self.conn.fail(code, reason)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
 
     def _let_flow(self) -> None:
         if self._stalled is not None:
