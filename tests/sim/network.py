@@ -6,6 +6,7 @@ may be lost: then the connection breaks, or nothing comes at all.
 
 import asyncio
 
+from bucketq.broker.access import ANYBODY
 from bucketq.remote.brokers import UnreachableError
 
 # How long it takes to notice that the other side does not answer pings any more.
@@ -72,13 +73,13 @@ class NetworkBrokers:
         self._caller = caller
 
     async def batch(self, address, *batch):
-        return await self._call(address, "batch", *batch)
+        return await self._call(address, "batch", *batch, ANYBODY)
 
     async def wait_ready(self, address, entrypoint, timeout_s):
         await self._call(address, "wait_ready", entrypoint, timeout_s)
 
     async def read_object(self, address, name):
-        return await self._call(address, "read_object", name)
+        return await self._call(address, "read_object", name, ANYBODY)
 
     async def create_object(self, address, name, content):
         await self._call(address, "create_object", name, content)
