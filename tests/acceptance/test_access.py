@@ -110,6 +110,30 @@ def asked(descriptor):
     return message.SerializeToString()
 
 
+# What was decided. Of those that are a viewer's, batches and transactions look at what is inside.
+CALL_ROLES = {
+    Role.VIEWER: "listJobs getJob getPayload getResult getStats getState getLimits getBatch listSchedules"
+    " transact",
+    Role.PRODUCER: "submitJob submitBatch cancelJob putSchedule removeSchedule",
+    Role.WORKER: "claimJob claimJobs heartbeat heartbeatMany completeJob completeMany failJob releaseJob"
+    " releaseMany",
+    Role.ADMIN: "pause resume setLimit redriveJob redriveMany discardJob discardMany requeueStale"
+    " collectGarbage",
+}
+METHOD_ROLES = {
+    Role.VIEWER: "Transaction Batch Stats ListJobs FindArchived WaitReady Leader",
+    Role.PRODUCER: "Enqueue Cancel",
+    Role.WORKER: "Dequeue Heartbeat Ack Nack",
+    Role.ADMIN: "Redrive Discard CollectGarbage",
+}
+
+
+def test_every_call_and_method_has_the_role_that_was_decided():
+    for table, decided in ((CALLS, CALL_ROLES), (new_rpc().methods, METHOD_ROLES)):
+        roles = {name: role for role, names in decided.items() for name in names.split()}
+        assert {name: one.role for name, one in table.items()} == roles, "decide who may do what is new"
+
+
 def may(role, allowed):
     return allowed == VIEWERS or role is Role.ADMIN or role in allowed
 
@@ -306,6 +330,25 @@ async def test_every_operation_of_a_batch_needs_its_role(broker, way):
                 [answer] = (await ask("Batch", batch, pb.BatchResponse, kind)).answers
                 is_refused = answer.refusal.error == "ForbiddenError"
                 assert is_refused != may(kind, {role}), (field.name, kind, answer)
+
+
+@pytest.mark.parametrize("way", ["grpc", "http"])
+async def test_what_is_inside_a_transaction_needs_its_role(broker, way):
+    enqueue = pb.Operation(enqueue=pb.EnqueueRequest(jobs=[NEW_JOB]))
+    ack = pb.Operation(ack=pb.AckRequest(claim=CLAIM))
+    nobodys = pb.Operation(ack=pb.AckRequest(claim=pb.Claim(job_id="1")))
+    wanted = {Role.VIEWER: enqueue, Role.PRODUCER: ack, "other worker": enqueue, Role.WORKER: nobodys}
+    async with asking(broker, way) as ask:
+        for kind, operation in wanted.items():
+            transaction = pb.TransactionRequest(operations=[operation])
+            batch = pb.BatchRequest(
+                session=kind, number=1, operations=[pb.Operation(transaction=transaction)]
+            )
+            [answer] = (await ask("Batch", batch, pb.BatchResponse, kind)).answers
+            assert answer.refusal.error == "ForbiddenError", kind
+            with pytest.raises((grpc.aio.AioRpcError, AssertionError), match=r"this needs|worker settles"):
+                await ask("Transaction", transaction, pb.Done, kind)
+        assert (await ask("Stats", pb.StatsRequest(), pb.StatsResponse, Role.VIEWER)).enqueued_total == 0
 
 
 @asynccontextmanager
