@@ -5,7 +5,16 @@ import base64
 import inspect
 from datetime import UTC, datetime, timedelta
 
+from bucketq import InMemoryStorage
+from bucketq.broker.allowance import Allowance
+from bucketq.broker.broker import Broker
 from bucketq.broker.calls import CALLS
+from bucketq.broker.door import Door
+from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.metrics import Metrics
+from bucketq.broker.openapi import openapi
+from bucketq.broker.rpc import Rpc
+from bucketq.broker.service import Service
 from bucketq.queue import Queue
 
 # Which call does what a method of the queue does; or why none has to.
@@ -51,13 +60,28 @@ NOT_COVERED = {
     "settle_segment": "as above",
     "release_segment": "as above",
 }
-ONLY_JSON = {"claimJob", "releaseJob"}
+ONLY_JSON = {"claimJob", "releaseJob", "getThrottleStats"}
 
 
 def test_no_method_of_the_queue_is_left_out():
     methods = {name for name, _ in inspect.getmembers(Queue) if not name.startswith("_")}
     assert methods == COVERED.keys() | NOT_COVERED.keys()
     assert CALLS.keys() == {*COVERED.values(), *ONLY_JSON}
+
+
+# What bucketq's own clients use, and the description itself.
+NOT_DESCRIBED = {"POST /v1/rpc/{method}", "GET /v1/objects/{name:path}", "PUT /v1/objects/{name:path}"}
+NOT_DESCRIBED |= {"GET /openapi.json"}
+
+
+async def test_every_place_is_described():
+    broker = Broker(InMemoryStorage())
+    service = Service(broker)
+    shell = HttpShell(service, Rpc(service), Door(), Allowance(), Metrics(broker))
+    there = {f"{method} {path}" for path, place in shell.places.items() for method in place.endpoints}
+    paths = openapi()["paths"]
+    described = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert there - NOT_DESCRIBED == described
 
 
 def told(answer, status=200):
