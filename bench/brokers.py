@@ -90,7 +90,7 @@ async def _ways(url: str, amount: Amount) -> list[Finding]:
             f"enqueues a second, {amount.callers_by_way} callers, by gRPC and by {name}",
             by_grpc,
             by_grpc * median(there / here for here, there in zip(rates["grpc"], rates[way], strict=True)),
-            least=0.6,
+            least=0.5,
         )
         for way, name in (("http", "HTTP"), ("ws", "WebSocket"))
     ]
