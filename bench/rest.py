@@ -24,7 +24,7 @@ class Amount:
     """How much is measured."""
 
     callers: int = 100
-    errands: int = 10_000
+    errands: int = 5_000
     turns: int = 5
 
     def shortened(self) -> "Amount":

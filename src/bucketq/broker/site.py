@@ -9,6 +9,7 @@ its own name this machine's address, and be of the same origin.
 import ipaddress
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
@@ -86,7 +87,7 @@ class Site:
         await self._app(scope, receive, send_with_headers)
 
     def _check(self, host: str, origin: str | None) -> None:
-        if self._hosts is not None and not _is_own(_name_of(host), self._hosts):
+        if self._hosts is not None and not _is_own(host, self._hosts):
             raise ForbiddenError(
                 f"this broker is not known as {_name_of(host)!r}; without tokens it answers only to addresses"
                 " and to its own names: see --advertise"
@@ -113,7 +114,10 @@ def _name_of(host: str) -> str:
     return re.sub(r":\d*$", "", host).strip("[]").lower()
 
 
-def _is_own(name: str, hosts: Collection[str]) -> bool:
+# Of a few hosts each is asked for very often.
+@lru_cache(maxsize=256)
+def _is_own(host: str, hosts: frozenset[str]) -> bool:
+    name = _name_of(host)
     if name == "localhost" or name.endswith(".localhost") or name in hosts:
         return True
     try:
