@@ -113,7 +113,7 @@ def asked(descriptor):
 # What was decided. Of those that are a viewer's, batches and transactions look at what is inside.
 CALL_ROLES = {
     Role.VIEWER: "listJobs getJob getPayload getResult getStats getState getLimits getBatch listSchedules"
-    " transact",
+    " transact getThrottleStats",
     Role.PRODUCER: "submitJob submitBatch cancelJob putSchedule removeSchedule",
     Role.WORKER: "claimJob claimJobs heartbeat heartbeatMany completeJob completeMany failJob releaseJob"
     " releaseMany",
