@@ -100,11 +100,6 @@ class GroupCommit:
         """The numbers as they were in the storage with the last commit, or look."""
         return self._committer.stats
 
-    def find(self, job_id: str) -> Job | None:
-        """A job in queue.json as this process knows it, which may be a commit ahead, or behind."""
-        state = self._committer.state
-        return None if state is None else state.find(job_id)
-
     def ride(self, beat: Heartbeat) -> bool:
         """Let a heartbeat ride along with a later write, if it may wait; one comes in time."""
         may_wait_s = self._committer.ride(beat)

@@ -118,10 +118,7 @@ class ServedQueue(BrokerQueue):
 
         It has its token, so that nobody else's is settled should it be lost in the next moment.
         """
-        # Who has just claimed it need not wait for a commit to learn that; the token is proof enough.
-        found = self._opened().find(job_id)
-        if found is None or found.worker != worker:
-            found = await self.find(job_id)
+        found = await self.find(job_id)
         if found is None:
             raise JobNotFoundError(job_id)
         if found.status is not JobStatus.IN_PROGRESS or found.token is None:
