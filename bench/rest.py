@@ -40,6 +40,8 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
     try:
         with _broker(folder) as broker, _echo() as echo:
             rates: dict[str, list[float]] = {"echo": [], "enqueue": [], "work": []}
+            # More jobs than are worked on: callers leave in the middle of an errand, and none may find none.
+            _rate(broker, "enqueue", amount)
             for _ in range(amount.turns):
                 for errand, port in (("echo", echo), ("enqueue", broker), ("work", broker)):
                     rates[errand].append(_rate(port, errand, amount))

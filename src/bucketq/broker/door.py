@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 
@@ -51,10 +50,11 @@ class Door:
         that nobody can try one after the other.
         """
         try:
-            caller = replace(self._caller_of(authorization), peer=peer)
+            known = self._caller_of(authorization)
         except UnauthenticatedError:
             self._turnstile.enter(peer)
             raise
+        caller = Caller(known.name, known.roles, peer)
         self._turnstile.enter(caller.client)
         return caller
 

@@ -22,8 +22,10 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
@@ -91,7 +93,7 @@ class HttpShell:
         """
         listening = _listen(host, port)
         config = uvicorn.Config(
-            Site(self.app, self._origins, names),
+            Site(self._answer, self._origins, names),
             http="httptools",
             ws=WebSocketLine,
             lifespan="off",
@@ -122,12 +124,19 @@ class HttpShell:
             await self._serving
 
     def _new_app(self) -> FastAPI:
-        app = FastAPI(openapi_url=None, redirect_slashes=False)
+        # /metrics tells of the requests; looking for OpenTelemetry with each of them costs more than routing.
+        quiet: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+        app = FastAPI(openapi_url=None, redirect_slashes=False, telemetry=quiet)
         app.add_exception_handler(HTTPException, refuse)
         for path, place in self.places.items():
             app.router.routes.append(Route(path, place))
         app.add_api_websocket_route("/v1/ws", self._ws_shell.serve)
         return app
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The layers of FastAPI cost as much as adding a job does; plain paths need none of them.
+        place = self.places.get(scope["path"]) if scope["type"] == "http" else None
+        await (self.app if place is None else place)(scope, receive, send)
 
     def _new_places(self) -> dict[str, Place]:
         endpoints: list[tuple[str, str, Endpoint]] = [
