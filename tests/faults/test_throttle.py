@@ -49,6 +49,23 @@ def test_callers_go_no_faster_than_allowed():
     run(main())
 
 
+def test_those_who_are_cancelled_hold_up_nobody_behind_them():
+    async def main():
+        storage, log = throttled(writes_per_s=1), []
+        etag = await storage.write(b"1")
+        writing = [asyncio.create_task(storage.objects.create(str(number), b"")) for number in range(60)]
+        await asyncio.sleep(0.1)
+        for task in writing[:-1]:
+            task.cancel()
+        for number in range(3):
+            etag = await storage.write(b"%d" % number, etag)
+            log.append(round(now_s()))
+        assert writing[-1].done()
+        assert log[-1] <= 6
+
+    run(main())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_callers_go_in_the_order_in_which_they_came(seed):
     async def main():

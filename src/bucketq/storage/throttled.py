@@ -22,6 +22,9 @@ from bucketq.errors import SlowDownError
 from bucketq.storage.port import Bucket, ObjectInfo, Objects, Watchable, describe
 from bucketq.token_bucket import TokenBucket
 
+# Those ahead may have gone away meanwhile; and whoever oversleeps its turn holds up the other line.
+_SLEEP_AT_MOST_S = 1.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class RequestStats:
@@ -178,7 +181,7 @@ class _Gate:
         try:
             while (wait_s := self._until_turn_s(bucket, line, ticket)) > 0:
                 is_late = True
-                await asyncio.sleep(wait_s)
+                await asyncio.sleep(min(wait_s, _SLEEP_AT_MOST_S))
         finally:
             with self._lock:
                 # One that was cancelled leaves its place, and has taken no token.
