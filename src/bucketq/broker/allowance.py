@@ -28,7 +28,7 @@ class Allowance:
     # Bodies of HTTP requests, and WebSocket messages, that are not answered yet; of all clients.
     held_bytes_max: int = 512 * 1024 * 1024
 
-    # Jobs that one operation adds, or settles. One commit takes all of them, and others wait for it.
+    # Jobs that one operation adds, claims or settles. One commit takes all of them, and others wait for it.
     batch_max: int = 10_000
 
     # Of each port. 0: half of the files that the process may open, and does not need for itself.

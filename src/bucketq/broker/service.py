@@ -64,7 +64,6 @@ T = TypeVar("T")
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
-BATCH_SIZE_MAX = 10_000
 
 
 class Service:
@@ -133,26 +132,29 @@ class Service:
                 f"one call takes up to {self._allowance.batch_max} jobs, not {jobs}: send several calls"
             )
 
-    def _check_size(self, operation: Operation) -> None:
+    def _sized(self, operation: Operation) -> Operation:
+        """The operation, if it is not too large. A claim gets fewer jobs than it wants."""
+        if isinstance(operation, Dequeue):
+            return replace(operation, batch_size=min(operation.batch_size, self._allowance.batch_max))
         jobs = enqueued_by(operation)
         self.check_amount(max(len(jobs), sum(1 for _ in claims_of(operation))))
         for job in jobs:
             if len(job.payload) > self._broker.settings.payload_bytes_max:
                 most = self._broker.settings.payload_bytes_max
                 raise TooLargeError(f"a payload has {most} bytes at most, not {len(job.payload)}")
+        return operation
 
     async def apply(self, operation: Operation, caller: Caller) -> Any:
         """Apply one operation by itself: new jobs, or a transaction."""
         caller.check(operation)
-        self._check_size(operation)
-        checked = _checked(operation)
+        checked = _checked(self._sized(operation))
         return await self._broker.lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
         self, wanted: Wanted, batch_size: int, wait_s: float, worker: str | None = None
     ) -> list[Job]:
         """Claim jobs; wait for some if there are none."""
-        size, wait = min(batch_size, BATCH_SIZE_MAX), min(wait_s, WAIT_MAX_S)
+        size, wait = min(batch_size, self._allowance.batch_max), min(wait_s, WAIT_MAX_S)
         return await self._broker.lead(
             lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
             if_abandoned=ServedQueue.give_back,
@@ -209,7 +211,7 @@ class Service:
     ) -> Operation:
         try:
             caller.check(operation)
-            self._check_size(operation)
+            operation = self._sized(operation)
             if isinstance(operation, EnqueueSegments):
                 await queue.check_segments(operation.segments)
             if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
@@ -304,12 +306,7 @@ def _checked(operation: Operation) -> Operation:
         case HeartbeatMany():
             for beat in operation.beats:
                 check_progress(beat.progress, beat.note)
-        case Dequeue():
-            _check_name("a token", operation.token)
-            _check_name("a worker's name", operation.worker or "?")
-            # A short batch is always allowed.
-            return replace(operation, batch_size=min(operation.batch_size, BATCH_SIZE_MAX))
-        case DequeueSegment():
+        case Dequeue() | DequeueSegment():
             _check_name("a token", operation.token)
             _check_name("a worker's name", operation.worker or "?")
         case SettleSegment():

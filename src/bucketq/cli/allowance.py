@@ -11,7 +11,7 @@ _DEFAULT = Allowance()
 ALLOWANCE_OPTIONS: list[Option] = [
     ("--max-message-bytes", _DEFAULT.message_bytes_max, "bytes of one message, by any transport"),
     ("--max-payload-bytes", Settings().payload_bytes_max, "bytes of one payload"),
-    ("--max-batch", _DEFAULT.batch_max, "jobs that one call adds or settles"),
+    ("--max-batch", _DEFAULT.batch_max, "jobs that one call adds, claims or settles"),
     (
         "--max-connections",
         _DEFAULT.connections_max,

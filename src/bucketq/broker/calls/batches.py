@@ -11,7 +11,6 @@ from bucketq.broker.calls.new_job import AnyJob, Following, NewJob
 from bucketq.broker.calls.payload import content_of
 from bucketq.broker.calls.shapes import IF_BASE64, NOT_BOTH_TIMES, Moment, Name, Seconds
 from bucketq.broker.served import ServedQueue
-from bucketq.broker.service import BATCH_SIZE_MAX
 from bucketq.errors import JobNotFoundError
 from bucketq.job import IfDead
 from bucketq.new_batch import Then
@@ -27,7 +26,7 @@ class SubmitBatch(AnyJob, kw_only=True):
 
     rules: ClassVar[dict[str, Any]] = {"allOf": [*NOT_BOTH_TIMES, _IF_BASE64]}
 
-    payloads: Annotated[list[Raw], Meta(max_length=BATCH_SIZE_MAX)]
+    payloads: list[Raw]
     delay: Seconds | UnsetType = UNSET
     run_at: Moment | UnsetType = UNSET
     expires_at: Moment | UnsetType = UNSET
@@ -103,7 +102,7 @@ class Fail(ClaimRef, tag_field="do", tag="fail"):
 class Transact(Asked):
     """What is to land together."""
 
-    operations: Annotated[list[Submit | Complete | Fail], Meta(max_length=BATCH_SIZE_MAX)]
+    operations: list[Submit | Complete | Fail]
 
 
 class Transacted(Told, omit_defaults=False):

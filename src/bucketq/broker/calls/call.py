@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -112,7 +112,9 @@ class Call:
 
     @cached_property
     def _lists(self) -> list[str]:
-        return [name for name in self._fields.values() if name in ("payloads", "operations", "claims")]
+        # A list is of jobs, or of claims; what else there are several of is a tuple.
+        fields = msgspec.structs.fields(self.asked)
+        return [field.name for field in fields if get_origin(field.type) is list]
 
     @cached_property
     def _fields(self) -> dict[str, str]:

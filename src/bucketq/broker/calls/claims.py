@@ -8,9 +8,8 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
 from bucketq.broker.calls.payload import Encoding, told_payload
-from bucketq.broker.calls.shapes import BatchSize, Name, Seconds, Status, Wait
+from bucketq.broker.calls.shapes import Name, Seconds, Status, Wait, Whole
 from bucketq.broker.problem import Problem
-from bucketq.broker.service import BATCH_SIZE_MAX
 from bucketq.failure import TRACE_MAX
 from bucketq.job import Claim, Job
 from bucketq.operation import Bury
@@ -64,7 +63,7 @@ async def claim_job(visit: Visit, asked: ClaimJob) -> Claimed:
 class ClaimJobs(ClaimJob):
     """The same, and how many jobs at most."""
 
-    batch_size: BatchSize = 1
+    batch_size: Whole = 1
 
 
 class ClaimedJobs(Told, omit_defaults=False):
@@ -183,7 +182,7 @@ class Refused(Told, omit_defaults=False):
 class HeartbeatMany(Asked):
     """Claims that are still at work."""
 
-    claims: Annotated[list[BeatRef], Meta(max_length=BATCH_SIZE_MAX)]
+    claims: list[BeatRef]
 
 
 @call("heartbeatMany", "POST /v1/claims/heartbeat", Role.WORKER)
@@ -204,7 +203,7 @@ class DoneRef(ClaimRef):
 class CompleteMany(Asked):
     """Claims whose work is done."""
 
-    claims: Annotated[list[DoneRef], Meta(max_length=BATCH_SIZE_MAX)]
+    claims: list[DoneRef]
 
 
 @call("completeMany", "POST /v1/claims/complete", Role.WORKER)
@@ -219,7 +218,7 @@ async def complete_many(visit: Visit, asked: CompleteMany) -> Refused:
 class ReleaseMany(Asked):
     """Claims that the worker gives back."""
 
-    claims: Annotated[list[ClaimRef], Meta(max_length=BATCH_SIZE_MAX)]
+    claims: list[ClaimRef]
 
 
 @call("releaseMany", "POST /v1/claims/release", Role.WORKER)

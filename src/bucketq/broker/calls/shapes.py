@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from bucketq.broker.service import BATCH_SIZE_MAX, WAIT_MAX_S
+from bucketq.broker.service import WAIT_MAX_S
 from bucketq.job import JobStatus
 from bucketq.new_job import NAME_MAX
 
@@ -17,7 +17,6 @@ Whole = Annotated[int, Meta(ge=1, le=_WHOLE_MAX)]
 Priority = Annotated[int, Meta(ge=-_WHOLE_MAX, le=_WHOLE_MAX)]
 Seconds = Annotated[float, Meta(ge=0, lt=1e11)]
 Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
-BatchSize = Annotated[int, Meta(ge=1, le=BATCH_SIZE_MAX)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Status = Annotated[str, Meta(extra_json_schema={"enum": [*JobStatus, "completed", "cancelled", "expired"]})]
 
