@@ -47,6 +47,15 @@ def refusal_of(target, method, request):
     return error_of(refusal), refused.value.code()
 
 
+def may_wait(channel):
+    wait = pb.WaitReadyRequest(timeout_us=1000).SerializeToString()
+    try:
+        channel.unary_unary("/bucketq.v1.Queue/WaitReady")(wait, timeout=20)
+    except grpc.RpcError as error:
+        return error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED
+    return True
+
+
 def test_a_rate(serve):
     target = serve("--rate-per-client", "0.1", "--burst-per-client", "5")
     assert [target.talk(get("/v1/stats")).status for _ in range(6)] == [200] * 5 + [429]
@@ -83,11 +92,15 @@ def test_waiting_calls(serve):
 
 
 def test_if_all_connections_are_at_work_a_new_one_is_told(serve):
-    target = serve("--max-connections", "5")
+    target = serve("--max-connections", "5", "--max-waiting-per-client", "5")
     lines = [target.connect() for _ in range(5)]
     for line in lines:
         line.sendall(post("/v1/jobs/claim", {"workerId": "w", "wait": 60}))
-    target.wait_until(lambda: target.talk(get("/healthz")).status == 503)
+    # A sixth that would wait, by the other port, is refused as soon as all five do.
+    address = f"127.0.0.1:{target.grpc_port}"
+    with grpc.insecure_channel(address) as channel:
+        target.wait_until(lambda: not may_wait(channel))
+    assert target.talk(get("/healthz")).status == 503
     for line in lines:
         line.close()
     target.wait_until(lambda: target.talk(get("/healthz")).status == 200)
