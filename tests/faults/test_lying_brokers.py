@@ -2,8 +2,9 @@
 truth about whether the message may have arrived."""
 
 import asyncio
+import socket
 from base64 import b64encode
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha1
 
 import pytest
@@ -56,6 +57,22 @@ async def error_of(kind, address, token=None):
         with pytest.raises((BucketQError, UnreachableError)) as raised:
             await asyncio.wait_for(brokers.find_archived(address, "1"), 10)
     return raised.value
+
+
+async def test_what_never_got_a_connection_was_not_sent():
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        address = "{}:{}".format(*deaf.getsockname())
+        with socket.socket() as first, socket.socket() as second:
+            for full in (first, second):
+                full.setblocking(False)
+                with suppress(BlockingIOError):
+                    full.connect(deaf.getsockname())
+            error = await error_of(HttpBrokers, address)
+    assert isinstance(error, UnreachableError)
+    assert not error.was_sent
+    assert "timeout" in str(error).lower()
 
 
 PROTOBUF = "application/x-protobuf"

@@ -22,6 +22,7 @@ from bucketq.remote.http_brokers import HttpBrokers
 from bucketq.remote.ws_brokers import WsBrokers
 from bucketq.v1 import queue_pb2 as pb
 from tests.acceptance.served import served
+from tests.rest.conftest import leading
 
 MESSAGE_BYTES_MAX = Allowance().message_bytes_max
 
@@ -192,6 +193,23 @@ async def test_a_message_that_is_too_large_closes_its_own_connection(broker, tal
     assert (await talk.get("getStats"))["total"] == 0
 
 
+async def test_what_is_not_answered_yet_is_held_and_limited_in_sum():
+    allowance = Allowance(held_bytes_max=100_000)
+    waits = json.dumps({"id": 1, "method": "claimJob", "params": {"workerId": "w", "wait": 60}})
+    async with serving(InMemoryStorage(), allowance=allowance) as broker:
+        await leading(broker)
+        async with talking(broker) as hostile:
+            for number in range(4):
+                await hostile.socket.send_str(waits + " " * 30_000)
+                if number < 3:
+                    await hostile.get("getStats")
+            assert (await hostile.socket.receive(timeout=20)).data == 1013
+        # What it had sent is forgotten with it.
+        async with talking(broker) as other:
+            for _ in range(4):
+                await other.get("submitJob", payload="x" * 90_000)
+
+
 @pytest.mark.parametrize("kind", [HttpBrokers, WsBrokers])
 async def test_a_client_in_python_hears_that_its_message_is_too_large(broker, kind):
     brokers = kind()
@@ -256,6 +274,19 @@ async def test_whoever_shows_no_token_is_shown_out_and_whoever_does_stays(guarde
         assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1008)
         assert "token" in message.extra
         await known.get("getStats")
+
+
+async def test_strangers_who_come_too_often_are_shown_out_too(monkeypatch):
+    monkeypatch.setattr(ws_shell, "AUTHENTICATE_WITHIN_S", 0.3)
+    _, token = new_token("web", ["producer"])
+    rare = Allowance(rate_per_client=0.01, burst_per_client=1)
+    async with (
+        serving(InMemoryStorage(), tokens=Tokens([token]), allowance=rare) as broker,
+        talking(broker) as one,
+        talking(broker) as another,
+    ):
+        for stranger in (one, another):
+            assert (await stranger.socket.receive(timeout=20)).data == 1008
 
 
 async def test_a_token_that_is_revoked_is_good_for_no_further_call(tmp_path, monkeypatch):

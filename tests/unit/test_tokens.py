@@ -223,6 +223,34 @@ async def test_who_waits_inside_is_sent_away_when_the_token_is_revoked_or_expire
         await waiting["good"]
 
 
+async def test_however_many_stay_by_a_token_it_is_looked_at_once_a_time(keep, monkeypatch):
+    class Counting(Tokens):
+        looks = 0
+
+        def caller_of(self, secret, now):
+            self.looks += 1
+            return super().caller_of(secret, now)
+
+    secret, token = new_token("web", ["worker"])
+    tokens = Counting([token])
+    door = Door(tokens)
+
+    async def wait():
+        async with door.visit(f"Bearer {secret}", "peer", Role.WORKER):
+            await asyncio.Event().wait()
+
+    waiting = [asyncio.create_task(wait()) for _ in range(1000)]
+    await asyncio.sleep(0)
+    assert tokens.looks == 1000
+    await keep(door, None)
+    while tokens.looks == 1000:
+        await asyncio.sleep(0.01)
+    assert tokens.looks < 1010
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+
+
 async def test_a_timeout_of_the_work_itself_is_no_revocation():
     secret, token = new_token("web", ["worker"])
     door = Door(Tokens([token]))

@@ -78,7 +78,8 @@ class HttpShell:
         self._allowance = allowance
         self._metrics = metrics
         self._origins = origins
-        self._ws_shell = WsShell(service, rpc, door)
+        self._crowd = Crowd(allowance)
+        self._ws_shell = WsShell(service, rpc, door, self._crowd)
         self.places = self._new_places()
         self.app = self._new_app()
         self._server: _Server | None = None
@@ -107,10 +108,9 @@ class HttpShell:
             # A small message must not become a large one.
             ws_per_message_deflate=False,
         )
-        crowd = Crowd(self._allowance)
-        self._metrics.connections("http").set_function(lambda: len(crowd.connections))
+        self._metrics.connections("http").set_function(lambda: len(self._crowd.connections))
         self._metrics.connections("ws").set_function(lambda: self._ws_shell.connections)
-        self._server = _Server(config, crowd)
+        self._server = _Server(config, self._crowd)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
         await self._server.is_listening.wait()
         bound: int = listening.getsockname()[1]

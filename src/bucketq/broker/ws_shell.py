@@ -22,11 +22,12 @@ from google.protobuf.message import DecodeError
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
+from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
-from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, UnauthenticatedError
+from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import http_refusal_message
 
@@ -44,10 +45,11 @@ _POLICY_VIOLATION = 1008
 class WsShell:
     """Serves WebSockets. Who calls is looked at anew with each call: a token may be revoked."""
 
-    def __init__(self, service: Service, rpc: Rpc, door: Door) -> None:
+    def __init__(self, service: Service, rpc: Rpc, door: Door, crowd: Crowd) -> None:
         self.service = service
         self.rpc = rpc
         self.door = door
+        self.crowd = crowd
         self.connections = 0
 
     async def serve(self, socket: WebSocket) -> None:
@@ -116,14 +118,7 @@ class _Connection:
                 await asyncio.wait(self._calls)
 
     def _strangers_time_s(self) -> float | None:
-        try:
-            self._shell.door.admit(self._authorization, self._peer)
-        except UnauthenticatedError:
-            return AUTHENTICATE_WITHIN_S
-        except BucketQError:
-            # Such as too many requests. It is told with the first call.
-            return None
-        return None
+        return None if self._shell.door.knows(self._authorization) else AUTHENTICATE_WITHIN_S
 
     def _visit(self, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         return self._shell.door.visit(self._authorization, self._peer, role, "ws", method)
@@ -131,7 +126,7 @@ class _Connection:
     async def _read(self) -> None:
         while (message := await self._socket.receive())["type"] != "websocket.disconnect":
             if (content := message.get("bytes")) is None:
-                await self._begin(self._answer_json(message["text"]))
+                await self._begin(self._answer_json(message["text"]), len(message["text"]))
                 continue
             try:
                 frame = pb.Frame.FromString(content)
@@ -139,22 +134,30 @@ class _Connection:
                 await self._refuse_frame(0, ConfigurationError(f"this is no Frame: {error}"))
                 continue
             if frame.method:
-                call = self._frames[frame.id] = await self._begin(self._answer_frame(frame))
+                call = self._frames[frame.id] = await self._begin(self._answer_frame(frame), len(content))
                 # Not by the call itself: it may be cancelled before it has begun.
                 call.add_done_callback(partial(self._forget, frame.id))
             elif frame.id in self._frames:
                 self._frames[frame.id].cancel()
 
-    async def _begin(self, answering: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        await self._slots.acquire()
+    async def _begin(self, answering: Coroutine[Any, Any, None], size: int) -> "asyncio.Task[None]":
+        # What was asked is in memory until it is answered. Whoever sends too much learns it with the next.
+        self._shell.crowd.hold(size)
+        try:
+            await self._slots.acquire()
+        except BaseException:
+            self._shell.crowd.hold(-size)
+            answering.close()
+            raise
         call = asyncio.create_task(answering)
         self._calls.add(call)
-        call.add_done_callback(self._end)
+        call.add_done_callback(partial(self._end, size))
         return call
 
-    def _end(self, call: "asyncio.Task[None]") -> None:
+    def _end(self, size: int, call: "asyncio.Task[None]") -> None:
         self._calls.discard(call)
         self._slots.release()
+        self._shell.crowd.hold(-size)
 
     def _forget(self, number: int, call: "asyncio.Task[None]") -> None:
         self._frames.pop(number, None)

@@ -25,8 +25,9 @@ class Pulse:
     @asynccontextmanager
     async def felt(self) -> AsyncIterator[None]:
         """Feel the pulse while the block runs. Raises UnreachableError when there is none."""
+        call = asyncio.timeout(None)
         try:
-            async with asyncio.timeout(None) as call:
+            async with call:
                 self._calls.add(call)
                 if self._task is None:
                     self._task = asyncio.create_task(self._feel(), name="bucketq pulse")
@@ -35,6 +36,8 @@ class Pulse:
                 finally:
                     self._calls.discard(call)
         except TimeoutError as error:
+            if not call.expired():
+                raise  # the block's own
             raise UnreachableError("the broker stands still, or is cut off", was_sent=True) from error
 
     def stop(self) -> None:
