@@ -31,18 +31,18 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.calls import CALLS, Call, Visit
 from bucketq.broker.calls.call import decode_query
-from bucketq.broker.connection import Connection
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
+from bucketq.broker.http_connection import HttpConnection
 from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
-from bucketq.broker.place import JSON, Endpoint, Place, refuse
-from bucketq.broker.problem import Problem, status_of
+from bucketq.broker.place import JSON, Endpoint, Place, headers_of, refusal, refuse
+from bucketq.broker.problem import status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
-from bucketq.broker.web_socket import WebSocketLine
+from bucketq.broker.ws_connection import WsConnection
 from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
@@ -81,6 +81,7 @@ class HttpShell:
         self._crowd = Crowd(allowance)
         self._ws_shell = WsShell(service, rpc, door, self._crowd)
         self.places = self._new_places()
+        self._plain = {path: place for path, place in self.places.items() if "{" not in path}
         self.app = self._new_app()
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -96,7 +97,7 @@ class HttpShell:
         config = uvicorn.Config(
             Site(self._answer, self._origins, names),
             http="httptools",
-            ws=WebSocketLine,
+            ws=WsConnection,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -135,7 +136,7 @@ class HttpShell:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The layers of FastAPI cost as much as adding a job does; plain paths need none of them.
-        place = self.places.get(scope["path"]) if scope["type"] == "http" else None
+        place = self._plain.get(scope["path"]) if scope["type"] == "http" else None
         await (self.app if place is None else place)(scope, receive, send)
 
     def _new_places(self) -> dict[str, Place]:
@@ -164,7 +165,7 @@ class HttpShell:
                     asked = call.decode_rest(request.path_params, request.query_params, body)
                     told = await call.answer(Visit(self._service, caller), asked)
             except BucketQError as error:
-                return _refusal(error)
+                return refusal(error)
             if told is None:
                 return Response(status_code=204)
             if isinstance(told, bytes):
@@ -181,7 +182,7 @@ class HttpShell:
                 with self._service.wait(caller, math.inf):
                     pass  # there is room for one more
         except BucketQError as error:
-            return _refusal(error)
+            return refusal(error)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
@@ -227,7 +228,7 @@ class HttpShell:
             async with self._visit(request, Role.VIEWER, "metrics"):
                 return Response(self._metrics.text(), media_type=CONTENT_TYPE)
         except BucketQError as error:
-            return _refusal(error)
+            return refusal(error)
 
     async def _describe(self, request: Request) -> Response:
         return Response(msgspec.json.encode(openapi()), media_type=JSON)
@@ -257,7 +258,7 @@ class _Server(uvicorn.Server):
         loop, tls = asyncio.get_running_loop(), self.config.ssl
         self.servers = [
             await loop.create_server(
-                lambda: Connection(self.config, self._crowd),
+                lambda: HttpConnection(self.config, self._crowd),
                 sock=sock,
                 ssl=tls,
                 ssl_handshake_timeout=self._crowd.allowance.header_within_s if tls else None,
@@ -305,18 +306,6 @@ async def _body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _refusal(error: BucketQError) -> Response:
-    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), _headers(error), JSON)
-
-
 def _rpc_refusal(error: BucketQError) -> Response:
     content = http_refusal_message(error).SerializeToString()
-    return Response(content, status_of(error), _headers(error), PROTOBUF)
-
-
-def _headers(error: BucketQError) -> dict[str, str]:
-    if isinstance(error, UnauthenticatedError):
-        return {"WWW-Authenticate": "Bearer"}
-    if isinstance(error, TooManyRequestsError):
-        return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return {"Retry-After": "1"} if status_of(error) == 503 else {}
+    return Response(content, status_of(error), headers_of(error), PROTOBUF)

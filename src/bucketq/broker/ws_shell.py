@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
+from bucketq.broker.calls.payload import NO_JSON
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
@@ -57,7 +58,7 @@ class WsShell:
         await socket.accept()
         self.connections += 1
         try:
-            await _Connection(self, socket).run()
+            await _Conversation(self, socket).run()
         finally:
             self.connections -= 1
 
@@ -92,8 +93,8 @@ class _Error(msgspec.Struct, kw_only=True):
     error: Problem
 
 
-class _Connection:
-    """One connection, whoever is at its other end, and their calls under way."""
+class _Conversation:
+    """What is said on one connection, whoever is at its other end, and their calls under way."""
 
     def __init__(self, shell: WsShell, socket: WebSocket) -> None:
         self._shell = shell
@@ -196,7 +197,7 @@ class _Connection:
     def _authenticate(self, params: bytes) -> dict[str, Any]:
         try:
             token = msgspec.json.decode(params, type=_Authenticate).token
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NO_JSON as error:
             raise ConfigurationError(f"{AUTHENTICATE} does not take this: {error}") from error
         authorization = f"Bearer {token}"
         caller = self._shell.door.admit(authorization, self._peer)
@@ -220,7 +221,7 @@ class _Connection:
 def _decoded(text: str) -> _Asked:
     try:
         return msgspec.json.decode(text, type=_Asked)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except NO_JSON as error:
         raise ConfigurationError(f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}') from error
 
 
@@ -228,7 +229,7 @@ def _id_in(text: str) -> str | int | None:
     """The id of a call that may be malformed otherwise."""
     try:
         return msgspec.json.decode(text, type=_Numbered).id
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except NO_JSON:
         return None
 
 
