@@ -37,6 +37,8 @@ class _Way(NamedTuple):
     def identity(self, token: str | None, tls: Tls | None) -> tuple[str | None, Tls | None]:
         """The token and the certificates; the environment's where none were given."""
         token = (token or os.environ.get("BUCKETQ_TOKEN", "")).strip() or None
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise ConfigurationError("this token has characters that no token has: was it copied whole?")
         if self.is_encrypted:
             return token, tls or Tls.from_environment() or Tls()
         if tls is not None:

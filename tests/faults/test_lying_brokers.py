@@ -123,6 +123,19 @@ async def test_without_a_handshake_nothing_was_sent_by_websocket(reply, kind):
 
 
 @pytest.mark.parametrize("brokers", [HttpBrokers, WsBrokers])
+@pytest.mark.parametrize(
+    "reply", [b"SSH-2.0-OpenSSH_9.6\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"]
+)
+async def test_a_token_is_in_no_error_however_strange_the_answer(brokers, reply):
+    async with answering(reply) as (address, came):
+        error = await error_of(brokers, address, "bq_secret")
+    assert b"bq_secret" in came[0], "it was sent, to whoever that is"
+    while error is not None:
+        assert "bq_secret" not in f"{error} {error!r}"
+        error = error.__cause__
+
+
+@pytest.mark.parametrize("brokers", [HttpBrokers, WsBrokers])
 async def test_where_nobody_listens_nothing_was_sent(brokers):
     error = await error_of(brokers, "127.0.0.1:1")
     assert isinstance(error, UnreachableError)

@@ -98,7 +98,7 @@ def _operation(call: Call, schema: _Document, names: dict[Any, str]) -> _Documen
     }
     if not call.is_by_query and schema["properties"].keys() - set(call.in_path):
         operation["requestBody"] = {
-            "required": bool(schema["required"] or "oneOf" in schema),
+            "required": bool(not call.in_path or schema["required"] or {"oneOf", "anyOf"} & schema.keys()),
             "content": {"application/json": {"schema": {"$ref": _SCHEMAS.format(name=names[call.asked])}}},
         }
     return operation

@@ -78,6 +78,10 @@ def _list(options: argparse.Namespace) -> int:
 
 def _revoke(options: argparse.Namespace) -> int:
     TokenFile(options.file).revoke(options.name)
+    print(
+        f"revoked: {options.name}. Brokers that follow {options.file} know it within about a second.",
+        file=sys.stderr,
+    )
     return 0
 
 

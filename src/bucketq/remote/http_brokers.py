@@ -137,7 +137,10 @@ class HttpBrokers(MessageBrokers):
         except _UNCONNECTED as error:
             raise UnreachableError(f"no connection to {address}: {error}", was_sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UnreachableError(f"the connection to {address} broke: {error!r}", was_sent=True) from error
+            # Not its repr, which has the header with the token.
+            says = f"the connection to {address} broke: {type(error).__name__}: {error}"
+            doubt = "Is that the HTTP port of a broker, with TLS or without, as the URL has it?"
+            raise UnreachableError(f"{says}. {doubt}", was_sent=True) from None
 
 
 async def _pieces(content: bytes) -> AsyncIterator[bytes]:

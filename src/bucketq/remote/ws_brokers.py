@@ -88,7 +88,8 @@ class WsBrokers(HttpBrokers):
             )
         except aiohttp.WSServerHandshakeError as error:
             media = error.headers.get("Content-Type", "nothing") if error.headers else "nothing"
-            raise refused_with(address, error.status, media) from error
+            # The cause has the header with the token.
+            raise refused_with(address, error.status, media) from None
 
 
 class _Line:

@@ -60,10 +60,12 @@ class Visit:
         """What the queue calls a worker. Two with different tokens are never the same."""
         return f"{worker_id}@{self.caller.name}" if self.caller.name else worker_id
 
-    async def claim(self, job_id: str, token: str | None, worker_id: str) -> Claim:
+    async def claim(self, job_id: str, token: str | None, worker_id: str | None) -> Claim:
         """The claim that a worker holds, by its token or by its name. Raises ClaimLostError."""
         if token is not None:
             return Claim(job_id, token)
+        if worker_id is None:
+            raise ConfigurationError("whose claim is it? Give the token that came with the job, or workerId")
         return await self.lead(lambda queue: queue.claim_of(job_id, self.worker(worker_id)))
 
 
@@ -137,6 +139,9 @@ class Call:
         """What is asked, by path, query and body. Raises ConfigurationError."""
         if self.is_by_query:
             return decode_query(self.asked, {**query, **path})
+        if not body and not path:
+            # A body that was lost on its way must not become a job, or a pause of the whole queue.
+            raise ConfigurationError(f"{self.method} {self.path} takes a JSON object; send {{}} for none")
         asked = self._decode(body)
         for name, value in path.items():
             if getattr(asked, self._fields[name]):

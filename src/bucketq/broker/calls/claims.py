@@ -1,7 +1,7 @@
 """Claims, in JSON: a worker takes jobs, keeps them, and gives them back, done or not."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
@@ -86,9 +86,11 @@ async def _claim(visit: Visit, asked: ClaimJob, batch_size: int) -> list[Job]:
 class Held(Asked):
     """A claim: by the token that came with the job, or by the name of the worker."""
 
+    rules: ClassVar[dict[str, Any]] = {"anyOf": [{"required": ["workerId"]}, {"required": ["token"]}]}
+
     job_id: str = ""
-    worker_id: str = ""
-    token: str | None = None
+    worker_id: Name | UnsetType = UNSET
+    token: Name | UnsetType = UNSET
 
 
 class Heartbeat(Held):
@@ -101,7 +103,7 @@ class Heartbeat(Held):
 @call("heartbeat", "POST /v1/jobs/{jobId}/heartbeat", Role.WORKER)
 async def heartbeat(visit: Visit, asked: Heartbeat) -> None:
     """Tell that the worker lives. A claim that is lost, or a job that was cancelled, is answered with 409."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
+    claim = await visit.claim(asked.job_id, given(asked.token), given(asked.worker_id))
     await visit.service.heartbeat(claim, asked.progress, asked.note)
 
 
@@ -114,7 +116,7 @@ class CompleteJob(Held):
 @call("completeJob", "POST /v1/jobs/{jobId}/complete", Role.WORKER)
 async def complete_job(visit: Visit, asked: CompleteJob) -> None:
     """Tell that the job is done."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
+    claim = await visit.claim(asked.job_id, given(asked.token), given(asked.worker_id))
     await visit.service.ack(claim, b"" if asked.result is UNSET else bytes(asked.result))
 
 
@@ -136,7 +138,7 @@ class Failed(Told):
 @call("failJob", "POST /v1/jobs/{jobId}/fail", Role.WORKER)
 async def fail_job(visit: Visit, asked: FailJob) -> Failed:
     """Tell that the job failed: it is tried again, or dead."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
+    claim = await visit.claim(asked.job_id, given(asked.token), given(asked.worker_id))
     if asked.bury:
         burial = Bury(claim, asked.error or "given up", datetime.now(UTC), asked.trace)
         job = await visit.service.apply(burial, visit.caller)
@@ -150,7 +152,7 @@ async def fail_job(visit: Visit, asked: FailJob) -> Failed:
 @call("releaseJob", "POST /v1/jobs/{jobId}/release", Role.WORKER)
 async def release_job(visit: Visit, asked: Held) -> None:
     """Give a job back undone, because the worker leaves: it costs no attempt."""
-    claim = await visit.claim(asked.job_id, asked.token, asked.worker_id)
+    claim = await visit.claim(asked.job_id, given(asked.token), given(asked.worker_id))
     await visit.lead(lambda queue: queue.release(claim))
 
 
