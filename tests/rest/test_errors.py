@@ -14,6 +14,7 @@ from bucketq.broker.calls import CALLS
 from bucketq.broker.problem import Problem
 from bucketq.broker.serving import serving
 from bucketq.errors import AccessDeniedError, NotLeaderError
+from bucketq.v1 import queue_pb2 as pb
 from tests.rest.conftest import leading
 
 
@@ -185,3 +186,11 @@ async def test_a_leader_that_is_deposed_at_work_says_that_it_may_be_done():
 def test_one_that_did_not_lead_has_done_nothing():
     told = msgspec.to_builtins(Problem.of(NotLeaderError("a:1", http="a:2")))
     assert told == {"_tag": "NotLeaderError", "message": "another broker leads: a:2", "leader": "a:2"}
+
+
+async def test_no_worker_has_a_name_that_every_commit_would_carry(http):
+    await http.post("/v1/jobs", json={"payload": 1})
+    for length, status in ((251, 400), (250, 200)):
+        asked = pb.DequeueRequest(worker="w" * length).SerializeToString()
+        assert (await http.post("/v1/rpc/Dequeue", content=asked)).status_code == status
+    assert (await http.get("/v1/stats")).json()["inProgress"] == 1
