@@ -62,6 +62,9 @@ def test_those_who_are_cancelled_hold_up_nobody_behind_them():
             log.append(round(now_s()))
         assert writing[-1].done()
         assert log[-1] <= 6
+        # They sent nothing, so they count as none of those who waited.
+        writes = storage.stats.writes
+        assert (writes.total, writes.waited_total) == (5, 4)
 
     run(main())
 

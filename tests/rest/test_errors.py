@@ -4,13 +4,17 @@ import asyncio
 import logging
 
 import httpx
+import msgspec
 import pytest
 
 from bucketq import InMemoryStorage
 from bucketq.broker.allowance import Allowance
+from bucketq.broker.broker import Beats
 from bucketq.broker.calls import CALLS
+from bucketq.broker.problem import Problem
 from bucketq.broker.serving import serving
-from bucketq.errors import AccessDeniedError
+from bucketq.errors import AccessDeniedError, NotLeaderError
+from bucketq.v1 import queue_pb2 as pb
 from tests.rest.conftest import leading
 
 
@@ -164,3 +168,36 @@ async def test_a_standby_tells_who_leads():
                 assert answer.headers["retry-after"] == "1"
             assert (await http.get("/healthz")).json() == {"status": "ok"}
             assert (await http.get("/readyz")).status_code == 503
+
+
+async def test_a_leader_that_is_deposed_at_work_says_that_it_may_be_done():
+    class Hanging(InMemoryStorage):
+        hangs = False
+
+        async def write(self, content, if_match=None):
+            if self.hangs:
+                await asyncio.Event().wait()
+            return await super().write(content, if_match)
+
+    storage = Hanging()
+    async with serving(storage, beats=Beats(interval_s=0.1, timeout_s=0.5)) as broker:
+        await leading(broker)
+        storage.hangs = True
+        async with httpx.AsyncClient(base_url=f"http://{broker.http}", timeout=30) as client:
+            told = refused(await client.post("/v1/jobs", json={"payload": 1}), 503, "NotLeaderError")
+            assert told["mayBeDone"] is True
+            assert "look before repeating it" in told["message"]
+        storage.hangs = False
+
+
+def test_one_that_did_not_lead_has_done_nothing():
+    told = msgspec.to_builtins(Problem.of(NotLeaderError("a:1", http="a:2")))
+    assert told == {"_tag": "NotLeaderError", "message": "another broker leads: a:2", "leader": "a:2"}
+
+
+async def test_no_worker_has_a_name_that_every_commit_would_carry(http):
+    await http.post("/v1/jobs", json={"payload": 1})
+    for length, status in ((251, 400), (250, 200)):
+        asked = pb.DequeueRequest(worker="w" * length).SerializeToString()
+        assert (await http.post("/v1/rpc/Dequeue", content=asked)).status_code == status
+    assert (await http.get("/v1/stats")).json()["inProgress"] == 1

@@ -180,6 +180,19 @@ async def test_beyond_a_thousand_calls_under_way_nothing_is_read_until_some_are_
     assert answers[1]["id"] == last
 
 
+async def test_more_calls_than_fit_end_the_connection_if_none_is_answered(broker, monkeypatch):
+    monkeypatch.setattr(ws_shell, "CALLS_MAX", 2)
+    monkeypatch.setattr(ws_shell, "ROOM_WITHIN_S", 0.3)
+    async with talking(broker) as full, talking(broker) as other:
+        for _ in range(3):
+            await full.send("claimJob", workerId="w", wait=60)
+        closed = await full.socket.receive(timeout=20)
+        assert (closed.data, closed.extra) == (1013, "2 calls wait on this connection already")
+        await until_waiting(broker, 0)
+        await other.get("submitJob", payload=1)
+        assert (await other.get("getStats"))["unclaimed"] == 1
+
+
 async def test_a_message_that_is_too_large_closes_its_own_connection(broker, talk):
     async with talking(broker) as other:
         # The broker hangs up when it hears the length, so its reason may be lost on the way.

@@ -70,6 +70,7 @@ def test_a_token_ends_when_its_line_says(until, is_over):
         (f"web boss {HASH}", "viewer, producer, worker, admin"),
         (f"web worker,, {HASH}", "viewer, producer, worker, admin"),
         (f"web worker {HASH} tomorrow", "2027-01-01T00:00:00Z"),
+        (f"web worker {HASH} 9999-12-31T23:59:59-05:00", "2027-01-01T00:00:00Z"),
         (f"w@b worker {HASH}", "letters"),
         (f"good worker {HASH}", "another line"),
     ],

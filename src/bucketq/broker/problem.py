@@ -52,7 +52,10 @@ _STATUSES: list[tuple[type[Exception], int]] = [
 ]
 
 
-class Problem(msgspec.Struct, frozen=True, rename={"tag": "_tag", "job_id": "jobId"}, omit_defaults=True):
+_NAMES = {"tag": "_tag", "job_id": "jobId", "may_be_done": "mayBeDone"}
+
+
+class Problem(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     """What went wrong: the error's name, and a sentence for people."""
 
     tag: str
@@ -60,6 +63,8 @@ class Problem(msgspec.Struct, frozen=True, rename={"tag": "_tag", "job_id": "job
     job_id: str = ""
     # Where the leader is, if this broker is not it and knows.
     leader: str = ""
+    # Whether it was at work on what was asked when it ceased to lead: to repeat it may do it twice.
+    may_be_done: bool = False
 
     @classmethod
     def of(cls, error: BucketQError) -> "Problem":
@@ -69,9 +74,13 @@ class Problem(msgspec.Struct, frozen=True, rename={"tag": "_tag", "job_id": "job
         'JobNotFoundError'
         """
         job_id: Any = getattr(error, "job_id", "")
-        leader = error.http if isinstance(error, NotLeaderError) else ""
+        if not isinstance(error, NotLeaderError):
+            return cls(type(error).__name__, str(error), job_id)
+        leader, may_be_done = error.http, error.may_be_done
         message = f"another broker leads: {leader}" if leader else str(error)
-        return cls(type(error).__name__, message, job_id, leader)
+        if may_be_done:
+            message += "; what was asked may have been done: look before repeating it"
+        return cls(type(error).__name__, message, job_id, leader, may_be_done)
 
 
 def status_of(error: BucketQError) -> int:

@@ -15,6 +15,7 @@ from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
 from bucketq.job import Claim
 from bucketq.mint import Mint
+from bucketq.new_job import NAME_MAX
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import wanted_of
 from bucketq.wire import (
@@ -86,6 +87,9 @@ class Rpc:
     async def _dequeue(self, request: pb.DequeueRequest, caller: Caller) -> pb.Jobs:
         wanted = wanted_of(tuple(request.entrypoints) or None)
         wait_s = request.wait_us / 1e6
+        if len(request.worker) > NAME_MAX:
+            # It would be in queue.json, and written anew with every commit.
+            raise ConfigurationError(f"a worker's name has up to {NAME_MAX} characters")
         with self._service.wait(caller, wait_s):
             jobs = await self._service.dequeue(
                 wanted, request.batch_size or 1, wait_s, request.worker or None

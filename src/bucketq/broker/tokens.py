@@ -143,7 +143,7 @@ def _moment(text: str | None = None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        # A day, or a time that names no zone, is meant in UTC.
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise ConfigurationError("the end of a token is a time such as 2027-01-01T00:00:00Z") from None
-    # A day, or a time that names no zone, is meant in UTC.
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -28,19 +28,22 @@ from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
-from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError
+from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, TooManyRequestsError
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import http_refusal_message
 
 log = logging.getLogger("bucketq")
 
-# Whoever has more under way is not read from until some are answered.
+# Whoever has more under way is not read from until some are answered. While it is not, nobody sees
+# whether it is still there, so that must not take long; pings are to be answered within 20 s.
 CALLS_MAX = 1000
+ROOM_WITHIN_S = 15.0
 # Browsers cannot send the header with a token, so it may come as the first call.
 AUTHENTICATE = "authenticate"
 AUTHENTICATE_WITHIN_S = 10.0
 
 _POLICY_VIOLATION = 1008
+_TRY_AGAIN_LATER = 1013
 
 
 class WsShell:
@@ -111,7 +114,9 @@ class _Conversation:
             async with asyncio.timeout(self._strangers_time_s()) as self._strangers_time:
                 await self._read()
         except TimeoutError:
-            await self._close(f"no valid token came within {AUTHENTICATE_WITHIN_S:g} s")
+            await self._close(_POLICY_VIOLATION, f"no valid token came within {AUTHENTICATE_WITHIN_S:g} s")
+        except TooManyRequestsError as error:
+            await self._close(_TRY_AGAIN_LATER, str(error))
         finally:
             for call in self._calls:
                 call.cancel()
@@ -145,10 +150,13 @@ class _Conversation:
         # What was asked is in memory until it is answered. Whoever sends too much learns it with the next.
         self._shell.crowd.hold(size)
         try:
-            await self._slots.acquire()
-        except BaseException:
+            async with asyncio.timeout(ROOM_WITHIN_S):
+                await self._slots.acquire()
+        except BaseException as error:
             self._shell.crowd.hold(-size)
             answering.close()
+            if isinstance(error, TimeoutError):
+                raise TooManyRequestsError(f"{CALLS_MAX} calls wait on this connection already") from error
             raise
         call = asyncio.create_task(answering)
         self._calls.add(call)
@@ -213,9 +221,9 @@ class _Conversation:
             else:
                 await self._socket.send_bytes(message)
 
-    async def _close(self, reason: str) -> None:
+    async def _close(self, code: int, reason: str) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):
-            await self._socket.close(_POLICY_VIOLATION, reason)
+            await self._socket.close(code, reason)
 
 
 def _decoded(text: str) -> _Asked:

@@ -186,9 +186,10 @@ class _Gate:
             with self._lock:
                 # One that was cancelled leaves its place, and has taken no token.
                 self._lines[line].remove(ticket)
-                if is_late:
-                    self._waited_total += 1
-                    self._waited_s += self._clock.monotonic_s() - began_s
+        if is_late:
+            with self._lock:
+                self._waited_total += 1
+                self._waited_s += self._clock.monotonic_s() - began_s
 
     def _until_turn_s(self, bucket: TokenBucket, line: _Line, ticket: object) -> float:
         """Take a token if it is this one's turn; else say when to ask again."""
