@@ -34,6 +34,13 @@ async def test_a_method_that_is_none(http):
     refused(await http.get("/v1/jobs/claim"), 405, "MethodNotAllowedError")
 
 
+async def test_a_path_as_it_stands_in_the_description(http):
+    assert refused(await http.post("/v1/jobs/{jobId}/cancel"), 404, "JobNotFoundError")["jobId"] == "{jobId}"
+    answer = await http.post("/v1/rpc/{method}")
+    assert answer.status_code == 400
+    assert b"{method}" in answer.content
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -80,6 +80,7 @@ class HttpShell:
         self._origins = origins
         self._ws_shell = WsShell(service, rpc, door)
         self.places = self._new_places()
+        self._plain = {path: place for path, place in self.places.items() if "{" not in path}
         self.app = self._new_app()
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -135,7 +136,7 @@ class HttpShell:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The layers of FastAPI cost as much as adding a job does; plain paths need none of them.
-        place = self.places.get(scope["path"]) if scope["type"] == "http" else None
+        place = self._plain.get(scope["path"]) if scope["type"] == "http" else None
         await (self.app if place is None else place)(scope, receive, send)
 
     def _new_places(self) -> dict[str, Place]:
