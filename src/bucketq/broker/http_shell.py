@@ -37,8 +37,8 @@ from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
 from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
-from bucketq.broker.place import JSON, Endpoint, Place, refuse
-from bucketq.broker.problem import Problem, status_of
+from bucketq.broker.place import JSON, Endpoint, Place, headers_of, refusal, refuse
+from bucketq.broker.problem import status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
@@ -165,7 +165,7 @@ class HttpShell:
                     asked = call.decode_rest(request.path_params, request.query_params, body)
                     told = await call.answer(Visit(self._service, caller), asked)
             except BucketQError as error:
-                return _refusal(error)
+                return refusal(error)
             if told is None:
                 return Response(status_code=204)
             if isinstance(told, bytes):
@@ -182,7 +182,7 @@ class HttpShell:
                 with self._service.wait(caller, math.inf):
                     pass  # there is room for one more
         except BucketQError as error:
-            return _refusal(error)
+            return refusal(error)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return StreamingResponse(self._events(request, asked), media_type="text/event-stream")
@@ -228,7 +228,7 @@ class HttpShell:
             async with self._visit(request, Role.VIEWER, "metrics"):
                 return Response(self._metrics.text(), media_type=CONTENT_TYPE)
         except BucketQError as error:
-            return _refusal(error)
+            return refusal(error)
 
     async def _describe(self, request: Request) -> Response:
         return Response(msgspec.json.encode(openapi()), media_type=JSON)
@@ -306,18 +306,6 @@ async def _body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _refusal(error: BucketQError) -> Response:
-    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), _headers(error), JSON)
-
-
 def _rpc_refusal(error: BucketQError) -> Response:
     content = http_refusal_message(error).SerializeToString()
-    return Response(content, status_of(error), _headers(error), PROTOBUF)
-
-
-def _headers(error: BucketQError) -> dict[str, str]:
-    if isinstance(error, UnauthenticatedError):
-        return {"WWW-Authenticate": "Bearer"}
-    if isinstance(error, TooManyRequestsError):
-        return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return {"Retry-After": "1"} if status_of(error) == 503 else {}
+    return Response(content, status_of(error), headers_of(error), PROTOBUF)

@@ -1,6 +1,7 @@
 """Place: what is at one path of a broker's HTTP, by method; and how whatever goes wrong is told there."""
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -9,7 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bucketq.broker.problem import Problem
+from bucketq.broker.problem import Problem, status_of
+from bucketq.errors import BucketQError, TooManyRequestsError, UnauthenticatedError
 
 log = logging.getLogger("bucketq")
 
@@ -50,6 +52,20 @@ async def refuse(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = f"there is nothing at {request.url.path}; see /openapi.json"
     return problem(status, "NotFoundError", message)
+
+
+def refusal(error: BucketQError) -> Response:
+    """An error of the queue's, or of those who guard it."""
+    return Response(msgspec.json.encode(Problem.of(error)), status_of(error), headers_of(error), JSON)
+
+
+def headers_of(error: BucketQError) -> dict[str, str]:
+    """What is told with an error beside its status."""
+    if isinstance(error, UnauthenticatedError):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooManyRequestsError):
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
+    return {"Retry-After": "1"} if status_of(error) == 503 else {}
 
 
 def problem(status: int, tag: str, message: str, headers: dict[str, str] | None = None) -> Response:

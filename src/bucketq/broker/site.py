@@ -11,12 +11,11 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bucketq.broker.problem import Problem, status_of
+from bucketq.broker.place import refusal
 from bucketq.errors import ConfigurationError, ForbiddenError
 
 _HEADERS = [
@@ -76,9 +75,7 @@ class Site:
         try:
             self._check(headers.get("host", ""), origin)
         except ForbiddenError as error:
-            content = msgspec.json.encode(Problem.of(error))
-            refusal = Response(content, status_of(error), media_type="application/json")
-            await refusal(scope, receive, send_with_headers)
+            await refusal(error)(scope, receive, send_with_headers)
             return
         is_preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
         if is_preflight and origin in self._origins and "access-control-request-method" in headers:

@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
+from bucketq.broker.calls.payload import NO_JSON
 from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
@@ -193,7 +194,7 @@ class _Connection:
     def _authenticate(self, params: bytes) -> dict[str, Any]:
         try:
             token = msgspec.json.decode(params, type=_Authenticate).token
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NO_JSON as error:
             raise ConfigurationError(f"{AUTHENTICATE} does not take this: {error}") from error
         authorization = f"Bearer {token}"
         caller = self._shell.door.admit(authorization, self._peer)
@@ -217,7 +218,7 @@ class _Connection:
 def _decoded(text: str) -> _Asked:
     try:
         return msgspec.json.decode(text, type=_Asked)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except NO_JSON as error:
         raise ConfigurationError(f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}') from error
 
 
@@ -225,7 +226,7 @@ def _id_in(text: str) -> str | int | None:
     """The id of a call that may be malformed otherwise."""
     try:
         return msgspec.json.decode(text, type=_Numbered).id
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except NO_JSON:
         return None
 
 

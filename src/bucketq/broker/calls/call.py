@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.calls.payload import NO_JSON
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
@@ -146,11 +147,9 @@ class Call:
     def _decode(self, content: bytes) -> Asked:
         try:
             return self._decoder.decode(content or b"{}")
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise self._misfit(error) from error
-
-    def _misfit(self, error: Exception) -> ConfigurationError:
-        return ConfigurationError(f"{self.name} ({self.method} {self.path}) does not take this: {error}")
+        except NO_JSON as error:
+            what = f"{self.name} ({self.method} {self.path})"
+            raise ConfigurationError(f"{what} does not take this: {error}") from error
 
 
 def given(value: T | UnsetType) -> T | None:

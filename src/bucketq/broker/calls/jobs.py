@@ -17,10 +17,6 @@ from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus
 
 
-class SubmitJob(NewJob):
-    """A new job. With a `key` it may be sent again: it is not added twice."""
-
-
 class Submitted(Told):
     """The id of the job; with a `key` it may be that of an earlier one."""
 
@@ -28,7 +24,7 @@ class Submitted(Told):
 
 
 @call("submitJob", "POST /v1/jobs", Role.PRODUCER)
-async def submit_job(visit: Visit, asked: SubmitJob) -> Submitted:
+async def submit_job(visit: Visit, asked: NewJob) -> Submitted:
     """Add a job."""
     content, options = asked.content, asked.options
     job = await visit.lead(lambda queue: queue.enqueue(asked.type, content, asked.priority, **options))

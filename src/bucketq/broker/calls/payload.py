@@ -12,7 +12,7 @@ from bucketq.errors import PayloadError
 Encoding = Literal["json", "base64"]
 
 # What a decoder says of what is no JSON, or none that it can hold.
-NO_JSON = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+NO_JSON = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 def content_of(payload: Raw | UnsetType, encoding: Encoding) -> bytes:
