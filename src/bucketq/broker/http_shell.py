@@ -31,10 +31,10 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.calls import CALLS, Call, Visit
 from bucketq.broker.calls.call import decode_query
-from bucketq.broker.connection import Connection
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
+from bucketq.broker.http_connection import HttpConnection
 from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
 from bucketq.broker.place import JSON, Endpoint, Place, headers_of, refusal, refuse
@@ -42,7 +42,7 @@ from bucketq.broker.problem import status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
-from bucketq.broker.web_socket import WebSocketLine
+from bucketq.broker.ws_connection import WsConnection
 from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
@@ -96,7 +96,7 @@ class HttpShell:
         config = uvicorn.Config(
             Site(self._answer, self._origins, names),
             http="httptools",
-            ws=WebSocketLine,
+            ws=WsConnection,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -258,7 +258,7 @@ class _Server(uvicorn.Server):
         loop, tls = asyncio.get_running_loop(), self.config.ssl
         self.servers = [
             await loop.create_server(
-                lambda: Connection(self.config, self._crowd),
+                lambda: HttpConnection(self.config, self._crowd),
                 sock=sock,
                 ssl=tls,
                 ssl_handshake_timeout=self._crowd.allowance.header_within_s if tls else None,

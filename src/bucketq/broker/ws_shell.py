@@ -56,7 +56,7 @@ class WsShell:
         await socket.accept()
         self.connections += 1
         try:
-            await _Connection(self, socket).run()
+            await _Conversation(self, socket).run()
         finally:
             self.connections -= 1
 
@@ -91,8 +91,8 @@ class _Error(msgspec.Struct, kw_only=True):
     error: Problem
 
 
-class _Connection:
-    """One connection, whoever is at its other end, and their calls under way."""
+class _Conversation:
+    """What is said on one connection, whoever is at its other end, and their calls under way."""
 
     def __init__(self, shell: WsShell, socket: WebSocket) -> None:
         self._shell = shell

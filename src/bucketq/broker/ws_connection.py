@@ -1,4 +1,4 @@
-"""WebSocketLine: a WebSocket connection with the same limits as any other.
+"""WsConnection: a WebSocket connection with the same limits as any other.
 
 It is sent no more pongs than it reads, holds no more than its share of the memory, and gets no
 traceback written for what it sends.
@@ -17,7 +17,7 @@ _NOT_UTF8 = 1007
 _TRY_AGAIN_LATER = 1013
 
 
-class WebSocketLine(WebSocketsSansIOProtocol):
+class WsConnection(WebSocketsSansIOProtocol):
     """What uvicorn makes of a connection that asks for a WebSocket."""
 
     def __init__(self, config: Config, server_state: Crowd, app_state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Connection: one connection of the HTTP server, which nobody can hold on to for nothing.
+"""HttpConnection: one connection of the HTTP server, which nobody can hold on to for nothing.
 
     idle ──first byte──▶ header ──complete──▶ body ──complete──▶ answer ──read──▶ idle
       │                    │                   │                   │
@@ -31,7 +31,7 @@ _LINGER_S = 2.0
 _RETRY = "retry-after: 1\r\n"
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """A connection with limits to its time, its header, and its pipeline."""
 
     def __init__(self, config: Config, crowd: Crowd) -> None:
