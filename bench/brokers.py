@@ -77,7 +77,7 @@ async def _measure(folder: Path, amount: Amount) -> list[Finding]:
 async def _ways(url: str, amount: Amount) -> list[Finding]:
     """Enqueues by gRPC, HTTP and WebSocket, through one broker, in turns."""
     rates: dict[str, list[float]] = {way: [] for way in WAYS}
-    with _broker(url) as (address, http, _):
+    with running_broker(url) as (address, http, _):
         for turn in range(amount.turns):
             # Another one first each time: the queue grows.
             for way in (*WAYS, *WAYS)[turn % len(WAYS) :][: len(WAYS)]:
@@ -129,7 +129,7 @@ async def _latency_s(q: Queue, amount: Amount) -> float:
 
 
 async def _idle(url: str, amount: Amount) -> list[Finding]:
-    with _broker(url) as (address, _, process):
+    with running_broker(url) as (address, _, process):
         async with bucketq.connect(f"grpc://{address}") as q:
             await q.stats()
             waiting = [asyncio.create_task(q.dequeue(wait=3600)) for _ in range(amount.callers)]
@@ -157,28 +157,17 @@ async def _idle(url: str, amount: Amount) -> list[Finding]:
 @asynccontextmanager
 async def _both(url: str) -> AsyncIterator[tuple[Queue, Queue]]:
     """The same kind of queue twice: embedded, and through a broker."""
-    with _broker(url.replace("queue.json", "remote.json")) as (address, _, _):
+    with running_broker(url.replace("queue.json", "remote.json")) as (address, _, _):
         async with bucketq.connect(url) as embedded, bucketq.connect(f"grpc://{address}") as remote:
             yield embedded, remote
 
 
 @contextmanager
-def _broker(url: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
+def running_broker(url: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
     """A broker in a process of its own, and its addresses for gRPC and for HTTP."""
-    command = [
-        sys.executable,
-        "-m",
-        "bucketq",
-        "serve",
-        url,
-        "--grpc-port",
-        "0",
-        "--http-port",
-        "0",
-        "--log-format",
-        "json",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "bucketq", "serve", url]
+    options = ["--grpc-port", "0", "--http-port", "0", "--log-format", "json"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             log = ""

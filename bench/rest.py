@@ -4,7 +4,6 @@ The broker, the app and the callers are processes of their own. The two servers 
 whatever else the machine does slows both.
 """
 
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from bench.brokers import running_broker
 from bench.deep import Finding
 
 ENOUGH_PER_S = 3000
@@ -38,12 +38,13 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        with _broker(folder) as broker, _echo() as echo:
+        with running_broker(f"file://{folder}/queue.json") as (_, http, _), _echo() as echo:
+            broker_port = int(http.rpartition(":")[2])
             rates: dict[str, list[float]] = {"echo": [], "enqueue": [], "work": []}
             # More jobs than are worked on: callers leave in the middle of an errand, and none may find none.
-            _rate(broker, "enqueue", amount)
+            _rate(broker_port, "enqueue", amount)
             for _ in range(amount.turns):
-                for errand, port in (("echo", echo), ("enqueue", broker), ("work", broker)):
+                for errand, port in (("echo", echo), ("enqueue", broker_port), ("work", broker_port)):
                     rates[errand].append(_rate(port, errand, amount))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -69,27 +70,6 @@ def _rate(port: int, errand: str, amount: Amount) -> float:
         [*command, str(amount.callers), str(amount.errands)], check=True, capture_output=True, text=True
     )
     return amount.errands / float(done.stdout)
-
-
-@contextmanager
-def _broker(folder: Path) -> Iterator[int]:
-    """A broker on a file, and its port for HTTP."""
-    command = [sys.executable, "-m", "bucketq", "serve", f"file://{folder}/queue.json"]
-    options = ["--grpc-port", "0", "--http-port", "0"]
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            said = ""
-            while "leading" not in said or "http://" not in said:
-                line = process.stderr.readline()
-                if not line:
-                    raise RuntimeError(f"the broker did not start: {said}")
-                said += line
-            found = re.search(r"http://\S+:(\d+)", said)
-            assert found
-            yield int(found[1])
-        finally:
-            process.terminate()
 
 
 @contextmanager

@@ -473,6 +473,8 @@ async def test_a_worker_settles_only_what_it_holds(broker):
             for end in ("complete", "heartbeat", "fail"):
                 refused = await post(f"/v1/jobs/{job['jobId']}/{end}", content, "other worker")
                 assert (refused.status_code, refused.json()["_tag"]) == (409, "ClaimLostError")
+        refused = await post(f"/v1/jobs/{job['jobId']}/release", {"workerId": "w"}, "other worker")
+        assert refused.status_code == 409
         assert (
             await post(f"/v1/jobs/{job['jobId']}/heartbeat", {"workerId": "w"}, Role.WORKER)
         ).status_code == 204
