@@ -3,9 +3,9 @@
 import pytest
 
 from bucketq import ForbiddenError, TooManyRequestsError, UnauthenticatedError
-from bucketq.errors import NotLeaderError, OutcomeUnknownError
+from bucketq.errors import ConfigurationError, NotLeaderError, OutcomeUnknownError
 from bucketq.mint import Mint
-from bucketq.remote.brokers import Leading, UnreachableError
+from bucketq.remote.brokers import Leading, UnreachableError, check_way
 from bucketq.testing.virtual_time import VirtualClock, run
 
 
@@ -58,6 +58,12 @@ def test_whoever_is_not_let_in_hears_it_at_once(error):
     told, asked = ask(error)
     assert told is error
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("address", ["localhost:1@evil.example", "localhost/evil", "localhost:80#", "a b:1"])
+def test_no_token_goes_to_what_is_no_address(address):
+    with pytest.raises(ConfigurationError, match="no address"):
+        check_way(address, "bq_secret", is_encrypted=True)
 
 
 def test_the_leader_that_another_broker_names_is_asked_next():

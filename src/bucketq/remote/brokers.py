@@ -79,11 +79,14 @@ class Brokers(Protocol):
 
 
 def check_way(address: str, token: str | None, *, is_encrypted: bool) -> None:
-    """Raise ConfigurationError if a token would travel to an address for everybody to read.
+    """Raise ConfigurationError if a token would travel for everybody to read, or to who knows where.
 
     >>> check_way("10.0.0.7:7420", None, is_encrypted=False)
     >>> check_way("localhost:7420", "bq_secret", is_encrypted=False)
     """
+    # It may be what queue.json says, and whoever wrote that may mean no good.
+    if not set(address).isdisjoint("@/?#\\ "):
+        raise ConfigurationError(f"{address!r} is no address of a broker; that is host:port")
     if token is not None and not is_encrypted and not is_loopback(address):
         raise ConfigurationError(
             f"the token would travel to {address} unencrypted: connect by grpcs://, https:// or wss://"

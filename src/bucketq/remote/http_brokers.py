@@ -178,6 +178,8 @@ def refused_with(address: str, status: int, media: str, retry_after: str = "") -
         return UnauthenticatedError(f"{says}: it wants a token, or another one")
     if status == 403:
         return ForbiddenError(f"{says}: it does not let this client in")
+    if status == 408:
+        return UnreachableError(f"{says}: the message did not arrive in time", was_sent=False)
     if status == 413:
         return TooLargeError(f"{says}: the message is too large for it")
     if status == 429:
