@@ -39,7 +39,7 @@ async def events(service: Service, asked: WatchEvents) -> AsyncIterator[bytes]:
     """The events, until this broker leads no more."""
     yield _event("leader", _leader(service))
     last, silent_s = b"", 0.0
-    while (stats := service.known_stats) is not None:
+    while (stats := service.broker.known_stats) is not None:
         content = msgspec.json.encode(stats_told(service, stats))
         if content != last:
             last, silent_s = content, 0.0
@@ -47,14 +47,15 @@ async def events(service: Service, asked: WatchEvents) -> AsyncIterator[bytes]:
         elif silent_s >= _SILENCE_MAX_S:
             silent_s = 0.0
             yield b":\n\n"
-        await service.wait_deposed(asked.interval)
+        await service.broker.wait_deposed(asked.interval)
         silent_s += asked.interval
     yield _event("leader", _leader(service))
 
 
 def _leader(service: Service) -> LeaderTold:
-    leader = service.leader
-    return LeaderTold(is_leading=service.is_leading, address=leader.http if leader else "")
+    broker = service.broker
+    leader = broker.leader
+    return LeaderTold(is_leading=broker.is_leading, address=leader.http if leader else "")
 
 
 def _event(name: str, told: Told) -> bytes:

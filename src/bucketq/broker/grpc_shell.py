@@ -138,7 +138,7 @@ class GrpcShell:
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
         statuses = health_pb2.HealthCheckResponse
-        leads = statuses.SERVING if self._service.is_leading else statuses.NOT_SERVING
+        leads = statuses.SERVING if self._service.broker.is_leading else statuses.NOT_SERVING
         await self._health.set(SERVICE, leads)
         # The process as such is well either way.
         await self._health.set("", statuses.SERVING)

@@ -178,7 +178,7 @@ class HttpShell:
         try:
             async with self._visit(request, Role.VIEWER, "watchEvents") as caller:
                 asked = decode_query(WatchEvents, request.query_params)
-                self._service.check_leading()
+                self._service.broker.check_leading()
                 with self._service.wait(caller, math.inf):
                     pass  # there is room for one more
         except BucketQError as error:
@@ -237,7 +237,7 @@ class HttpShell:
         return Response(b'{"status":"ok"}', media_type=JSON)
 
     async def _ready(self, request: Request) -> Response:
-        if self._service.is_leading:
+        if self._service.broker.is_leading:
             return Response(b'{"status":"leading"}', media_type=JSON)
         return Response(b'{"status":"waiting"}', status_code=503, media_type=JSON)
 

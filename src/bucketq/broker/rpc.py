@@ -167,11 +167,12 @@ class Rpc:
         return pb.CollectGarbageResponse(removed=map(info_message, removed))
 
     async def _leader(self, request: pb.LeaderRequest, caller: Caller) -> pb.LeaderResponse:
-        leader = self._service.leader
+        broker = self._service.broker
+        leader = broker.leader
         if leader is None:
             return pb.LeaderResponse()
         return pb.LeaderResponse(
-            address=leader.address, epoch=leader.epoch, is_me=self._service.is_leading, http=leader.http
+            address=leader.address, epoch=leader.epoch, is_me=broker.is_leading, http=leader.http
         )
 
 

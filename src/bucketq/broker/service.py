@@ -3,9 +3,9 @@
 A shell (gRPC and others) turns messages into these calls, and answers and errors into messages.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -18,12 +18,9 @@ from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
 from bucketq.duration import seconds_of
-from bucketq.election import Leader
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
 from bucketq.failure import error_text
-from bucketq.figures import Figures
-from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_new_job
@@ -55,12 +52,9 @@ from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
 from bucketq.state import Stats
-from bucketq.storage import ThrottleStats
 from bucketq.storage.port import ObjectInfo, check_object_name
 from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
-
-T = TypeVar("T")
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
@@ -72,54 +66,9 @@ class Service:
     def __init__(
         self, broker: Broker, allowance: Allowance | None = None, turnstile: Turnstile | None = None
     ) -> None:
-        self._broker = broker
+        self.broker = broker
         self._allowance = allowance or Allowance()
         self._turnstile = turnstile or Turnstile(self._allowance)
-
-    @property
-    def leader(self) -> Leader | None:
-        """Who leads, as far as this broker knows."""
-        return self._broker.leader
-
-    @property
-    def is_leading(self) -> bool:
-        """Whether this broker leads, as far as it knows."""
-        return self._broker.is_leading
-
-    @property
-    def known_stats(self) -> Stats | None:
-        """The numbers, without asking the storage; None if this broker does not lead."""
-        return self._broker.known_stats
-
-    async def wait_deposed(self, timeout_s: float) -> None:
-        """Return when this broker leads no more, or when the time is up."""
-        await self._broker.wait_deposed(timeout_s)
-
-    def check_leading(self) -> None:
-        """Raise NotLeaderError if this broker does not lead."""
-        self._broker.check_leading()
-
-    @property
-    def throttle(self) -> ThrottleStats | None:
-        """What was asked of the storage, if that is throttled."""
-        return self._broker.throttle
-
-    @property
-    def figures(self) -> Figures:
-        """What the commits of this broker have come to."""
-        return self._broker.figures
-
-    def glance(self) -> Glance | None:
-        """How the queue stands, without asking the storage; None unless this broker leads."""
-        return self._broker.glance()
-
-    async def lead(
-        self,
-        work: Callable[[ServedQueue], Awaitable[T]],
-        if_abandoned: Callable[[ServedQueue, T], object] | None = None,
-    ) -> T:
-        """Have something done by the queue itself."""
-        return await self._broker.lead(work, if_abandoned)
 
     def wait(self, caller: Caller, wait_s: float) -> AbstractContextManager[None]:
         """Have a call that may wait for so long counted while the block runs. Raises TooManyRequestsError."""
@@ -139,8 +88,8 @@ class Service:
         jobs = enqueued_by(operation)
         self.check_amount(max(len(jobs), sum(1 for _ in claims_of(operation))))
         for job in jobs:
-            if len(job.payload) > self._broker.settings.payload_bytes_max:
-                most = self._broker.settings.payload_bytes_max
+            if len(job.payload) > self.broker.settings.payload_bytes_max:
+                most = self.broker.settings.payload_bytes_max
                 raise TooLargeError(f"a payload has {most} bytes at most, not {len(job.payload)}")
         return operation
 
@@ -148,48 +97,48 @@ class Service:
         """Apply one operation by itself: new jobs, or a transaction."""
         caller.check(operation)
         checked = _checked(self._sized(operation))
-        return await self._broker.lead(lambda queue: queue.apply(checked))
+        return await self.broker.lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
         self, wanted: Wanted, batch_size: int, wait_s: float, worker: str | None = None
     ) -> list[Job]:
         """Claim jobs; wait for some if there are none."""
         size, wait = min(batch_size, self._allowance.batch_max), min(wait_s, WAIT_MAX_S)
-        return await self._broker.lead(
+        return await self.broker.lead(
             lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
             if_abandoned=ServedQueue.give_back,
         )
 
     async def heartbeat(self, claim: Claim, progress: float | None = None, note: str | None = None) -> None:
         """A worker lives, and is so far."""
-        await self._broker.lead(lambda queue: queue.heartbeat(claim, progress, note))
+        await self.broker.lead(lambda queue: queue.heartbeat(claim, progress, note))
 
     async def ack(self, claim: Claim, result: bytes = b"") -> None:
         """A job is done; its result, if any, is JSON."""
-        await self._broker.lead(lambda queue: queue.ack(claim, msgspec.Raw(result) if result else None))
+        await self.broker.lead(lambda queue: queue.ack(claim, msgspec.Raw(result) if result else None))
 
     async def nack(self, claim: Claim, error: str | None, retry_in_s: float) -> Job:
         """A job failed."""
-        return await self._broker.lead(lambda queue: queue.nack(claim, error, retry_in=retry_in_s))
+        return await self.broker.lead(lambda queue: queue.nack(claim, error, retry_in=retry_in_s))
 
     async def find_archived(self, job_id: str) -> Ending | None:
         """How a job ended that is not in the queue any more; None if there never was one."""
-        return await self._broker.lead(lambda queue: queue.find_archived(job_id))
+        return await self.broker.lead(lambda queue: queue.find_archived(job_id))
 
     async def cancel(self, job_id: str) -> Job:
         """A job is not wanted any more."""
         _check_name("a job's id", job_id)
-        return await self._broker.lead(lambda queue: queue.cancel(job_id))
+        return await self.broker.lead(lambda queue: queue.cancel(job_id))
 
     async def redrive(self, job_id: str) -> Job:
         """A dead job is done again, as a new one."""
         _check_name("a job's id", job_id)
-        return await self._broker.lead(lambda queue: queue.redrive(job_id))
+        return await self.broker.lead(lambda queue: queue.redrive(job_id))
 
     async def discard(self, job_id: str) -> None:
         """A dead job is forgotten."""
         _check_name("a job's id", job_id)
-        await self._broker.lead(lambda queue: queue.discard(job_id))
+        await self.broker.lead(lambda queue: queue.discard(job_id))
 
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation], caller: Caller
@@ -203,7 +152,7 @@ class Service:
             checked = [await self._checked_or_refused(queue, one, caller) for one in operations]
             return await queue.perform(session, number, seen_version, checked)
 
-        version, answers = await self._broker.lead(perform)
+        version, answers = await self.broker.lead(perform)
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
 
     async def _checked_or_refused(
@@ -225,11 +174,11 @@ class Service:
 
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
-        await self._broker.lead(lambda queue: queue.wait_ready(wanted, min(timeout_s, WAIT_MAX_S)))
+        await self.broker.lead(lambda queue: queue.wait_ready(wanted, min(timeout_s, WAIT_MAX_S)))
 
     async def stats(self) -> Stats:
         """How many jobs there are, and were."""
-        return await self._broker.lead(lambda queue: queue.stats())
+        return await self.broker.lead(lambda queue: queue.stats())
 
     async def list_jobs(
         self,
@@ -240,7 +189,7 @@ class Service:
         caller: Caller,
     ) -> Page:
         """One page of the jobs that are in the queue."""
-        page = await self._broker.lead(
+        page = await self.broker.lead(
             lambda queue: list_jobs(queue, status, entrypoint, page_size, page_token)
         )
         return Page(list(map(caller.shown, page.jobs)), page.next_token)
@@ -252,23 +201,23 @@ class Service:
         except StorageError as error:
             # Not a failure of the storage, to be tried again.
             raise ConfigurationError(str(error)) from error
-        content = await self._broker.lead(lambda queue: queue.read_object(name))
+        content = await self.broker.lead(lambda queue: queue.read_object(name))
         return content if name or caller.may(Role.ADMIN) else redacted(content)
 
     @property
     def object_bytes_max(self) -> int:
         """How long an object may be that a client creates."""
-        return self._broker.settings.payload_bytes_max
+        return self.broker.settings.payload_bytes_max
 
     async def create_object(self, name: str, content: bytes) -> None:
         """Create a segment, a payload or a staged part."""
         if version_of(name) is None:
             raise ConfigurationError(f"clients create segments, payloads and staged parts, not {name!r}")
-        await self._broker.lead(lambda queue: queue.create_object(name, content))
+        await self.broker.lead(lambda queue: queue.create_object(name, content))
 
     async def collect_garbage(self, *, dry_run: bool) -> list[ObjectInfo]:
         """Remove the objects that nothing refers to."""
-        return await self._broker.lead(lambda queue: queue.collect_garbage(dry_run=dry_run))
+        return await self.broker.lead(lambda queue: queue.collect_garbage(dry_run=dry_run))
 
 
 def _check_name(what: str, name: str) -> None:

@@ -54,7 +54,7 @@ class Visit:
         if_abandoned: Callable[[ServedQueue, T], object] | None = None,
     ) -> T:
         """Have something done by the queue, if this broker leads it. Raises NotLeaderError."""
-        return await self.service.lead(work, if_abandoned)
+        return await self.service.broker.lead(work, if_abandoned)
 
     def worker(self, worker_id: str) -> str:
         """What the queue calls a worker. Two with different tokens are never the same."""

@@ -26,7 +26,7 @@ class QueueCounts(Told, omit_defaults=False):
 
 def counted(service: Service, stats: Stats) -> dict[str, Any]:
     """The fields of QueueCounts."""
-    leader = service.leader
+    leader = service.broker.leader
     return {
         "total": stats.queued + stats.scheduled + stats.blocked + stats.in_progress + stats.dead,
         "unclaimed": stats.queued,

@@ -42,7 +42,8 @@ class ThrottleStats(Told, omit_defaults=False):
 @call("getThrottleStats", "GET /v1/throttle-stats", Role.VIEWER)
 async def get_throttle_stats(visit: Visit, asked: Nothing) -> ThrottleStats:
     """Tell what the storage was asked, who had to wait, and how fast commits follow each other."""
-    figures, glance, throttle = visit.service.figures, visit.service.glance(), visit.service.throttle
+    broker = visit.service.broker
+    figures, glance, throttle = broker.figures, broker.glance(), broker.throttle
     pace = Pace(
         commits=figures.commits,
         operations=figures.operations,
