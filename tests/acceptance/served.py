@@ -49,6 +49,9 @@ class Served:
     def pid(self):
         return self._process.pid
 
+    def is_gone(self):
+        return self._process.poll() is not None
+
     def signal(self, number):
         self._process.send_signal(number)
 

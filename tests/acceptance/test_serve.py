@@ -516,3 +516,12 @@ async def test_a_client_that_gave_up_waiting_is_closed_soon(way):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(call, 0.5)
     assert time.monotonic() - began_s < 15
+
+
+async def test_a_broker_may_speak_http_alone(url, tmp_path):
+    with served(url, "--no-grpc") as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"http://{broker.http}") as q:
+            await q.enqueue("mail")
+        leader = json.loads((tmp_path / "queue.json").read_text())["leader"]
+    assert (leader["address"], leader["http"]) == ("", broker.http)

@@ -228,7 +228,9 @@ class Broker:
             leader = leader_of(content, describe(self._storage)) if self._etag else None
             is_new = self._known is None or leader is None or leader.epoch != self._known.epoch
             if leader is not None and is_new and leader.broker != self.id:
-                log.info("another broker leads: %s", leader.address, extra={"epoch": leader.epoch})
+                log.info(
+                    "another broker leads: %s", leader.address or leader.http, extra={"epoch": leader.epoch}
+                )
             self._known = leader
         self._watch.observe(self._known, self._clock.monotonic_s())
 
@@ -246,7 +248,7 @@ class Broker:
         finally:
             if not elected:
                 queue.abandon()
-        log.info("leading, at %s", self.address, extra={"epoch": leader.epoch})
+        log.info("leading, at %s", self.address or self.http, extra={"epoch": leader.epoch})
         return _Term(queue, leader)
 
     async def _lead(self, term: _Term) -> None:

@@ -29,7 +29,7 @@ async def serving(
     storage: Bucket,
     *,
     host: str = "localhost",
-    grpc_port: int = 0,
+    grpc_port: int | None = 0,
     http_port: int = 0,
     advertise: str | None = None,
     cors_origins: Collection[str] = (),
@@ -44,8 +44,8 @@ async def serving(
         async with serving(open_storage("file:///var/lib/myapp/queue.json"), grpc_port=7420):
             await asyncio.Event().wait()
 
-    `advertise` is the host that clients are told, if it is not `host`. With a port it is the whole
-    address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens
+    With no `grpc_port`, None, it speaks HTTP and WebSocket alone. `advertise` is the host that clients
+    are told, if it is not `host`; with a port it is the whole address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens
     everybody may do everything, without TLS everybody on the way can read along. With `ca`, `tls` lets
     only clients in who have a certificate of that authority. Raises ConfigurationError.
     """
@@ -61,15 +61,16 @@ async def serving(
     grpc_shell = GrpcShell(service, rpc, door, allowance)
     http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins)
     async with AsyncExitStack() as stack:
-        grpc_bound = await grpc_shell.start(host, grpc_port, tls)
-        stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
         # A token, or a certificate in its name, is what a page lacks that goes by a false one.
         is_open = known is None and tls is None
         http_bound = await http_shell.start(host, http_port, (host, name) if is_open else None, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
-        broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         broker.http = f"{name}:{http_bound}"
+        if grpc_port is not None:
+            grpc_bound = await grpc_shell.start(host, grpc_port, tls)
+            stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
+            broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
         running = asyncio.create_task(broker.run(), name="bucketq broker")
         telling = asyncio.create_task(_tell_health(broker, grpc_shell), name="bucketq health")
         keeping = asyncio.create_task(door.keep(file), name="bucketq door")

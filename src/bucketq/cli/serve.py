@@ -59,6 +59,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     ]
     add_options(command, options)
     add_list(command, "--cors-origin", "web pages of this origin may talk to the broker; may be given again")
+    add_flag(command, "--no-grpc", "speak HTTP and WebSocket alone, as in a network that you do not trust")
     add_flag(command, "--insecure", "listen beyond this machine although everybody there may do everything")
     command.set_defaults(run=lambda given: asyncio.run(serve(given)))
 
@@ -99,7 +100,7 @@ async def serve(options: argparse.Namespace) -> int:
     async with serving(
         storage,
         host=options.host,
-        grpc_port=options.grpc_port,
+        grpc_port=None if options.no_grpc else options.grpc_port,
         http_port=options.http_port,
         advertise=options.advertise or _reachable(options.host),
         cors_origins=options.cors_origin,
@@ -110,7 +111,8 @@ async def serve(options: argparse.Namespace) -> int:
         allowance=allowance_of(options),
     ) as broker:
         scheme = "https" if tls else "http"
-        log.info("serving %s at %s, and at %s://%s", options.url, broker.address, scheme, broker.http)
+        by_grpc = f"{broker.address}, and at " if broker.address else ""
+        log.info("serving %s at %s%s://%s", options.url, by_grpc, scheme, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
