@@ -142,7 +142,7 @@ def test_a_fuzz_of_frames(target):
 
 
 def test_a_method_whose_name_is_no_text_leaves_no_broker_without_grpc(tmp_path):
-    """It ends the library's server, now and then the whole process: never is there one that leads and is deaf."""
+    """It ends the library's server, or the whole process: never is there a broker that leads and is deaf."""
     with served(f"file://{tmp_path}/queue.json") as broker:
         target = Besieged(broker)
         with target.connect(target.grpc_port) as line:

@@ -45,9 +45,10 @@ async def serving(
             await asyncio.Event().wait()
 
     With no `grpc_port`, None, it speaks HTTP and WebSocket alone. `advertise` is the host that clients
-    are told, if it is not `host`; with a port it is the whole address for gRPC. `cors_origins` are those whose web pages may talk to the broker. Without tokens
-    everybody may do everything, without TLS everybody on the way can read along. With `ca`, `tls` lets
-    only clients in who have a certificate of that authority. Raises ConfigurationError.
+    are told, if it is not `host`; with a port it is the whole address for gRPC. `cors_origins` are those
+    whose web pages may talk to the broker. Without tokens everybody may do everything, without TLS
+    everybody on the way can read along. With `ca`, `tls` lets only clients in who have a certificate of
+    that authority. Raises ConfigurationError.
     """
     broker = Broker(storage, settings, beats)
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
