@@ -468,11 +468,12 @@ async def test_a_worker_settles_only_what_it_holds(broker):
             {"workerId": "w"},
             {"workerId": "w@a-worker"},
             {"workerId": "w", "token": "guess"},
-            {},
         ):
             for end in ("complete", "heartbeat", "fail"):
                 refused = await post(f"/v1/jobs/{job['jobId']}/{end}", content, "other worker")
                 assert (refused.status_code, refused.json()["_tag"]) == (409, "ClaimLostError")
+        refused = await post(f"/v1/jobs/{job['jobId']}/complete", {}, Role.ADMIN)
+        assert (refused.status_code, refused.json()["_tag"]) == (400, "ConfigurationError")
         refused = await post(f"/v1/jobs/{job['jobId']}/release", {"workerId": "w"}, "other worker")
         assert refused.status_code == 409
         assert (

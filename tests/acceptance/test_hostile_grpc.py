@@ -127,13 +127,16 @@ def test_a_fuzz_of_frames(target):
     for _ in range(200):
         sent = bytearray(PREFACE + frame(SETTINGS, 0, 0, b""))
         for _ in range(chance.randint(1, 10)):
-            content = request_headers() if chance.random() < 0.3 else chance.randbytes(chance.randint(0, 200))
-            sent += frame(
-                chance.randint(0, 12), chance.randrange(256), chance.choice((0, 1, 3, 2**31 - 1)), content
-            )
-        for _ in range(chance.randint(0, 3)):
-            # Only of text: what a name that is none can do to gRPC is tried below.
-            sent[chance.randrange(len(PREFACE), len(sent))] = chance.randrange(128)
+            stream = chance.choice((0, 1, 3, 2**31 - 1))
+            if chance.random() < 0.3:
+                # As it is: what a method whose name is no text does to gRPC is tried below.
+                sent += frame(HEADERS, chance.choice((0, 1, 4, 5)), stream, request_headers())
+                continue
+            kind, content = chance.randint(0, 12), chance.randbytes(chance.randint(0, 200))
+            broken = bytearray(frame(kind, chance.randrange(256), stream, content))
+            for _ in range(chance.randint(0, 3)):
+                broken[chance.randrange(len(broken))] = chance.randrange(256)
+            sent += broken
         with target.connect(target.grpc_port) as line:
             line.sendall(sent)
     with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:

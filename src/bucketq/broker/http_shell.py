@@ -84,6 +84,7 @@ class HttpShell:
         self._plain = {path: place for path, place in self.places.items() if "{" not in path}
         self.app = self._new_app()
         self._server: _Server | None = None
+        self._listening: socket.socket | None = None
         self._serving: asyncio.Task[None] | None = None
 
     async def start(
@@ -93,7 +94,9 @@ class HttpShell:
 
         `names` are those that it answers to, besides addresses; None is any.
         """
-        listening = _listen(host, port)
+        # Before anything listens: what is wrong with the certificates is told here.
+        context = tls.server_context() if tls is not None else None
+        listening = self._listening = _listen(host, port)
         config = uvicorn.Config(
             Site(self._answer, self._origins, names),
             http="httptools",
@@ -102,7 +105,7 @@ class HttpShell:
             log_config=None,
             access_log=False,
             server_header=False,
-            ssl_context_factory=(lambda *_: tls.server_context()) if tls is not None else None,
+            ssl_context_factory=(lambda *_: context) if context is not None else None,
             # Whoever says for whom it asks is not believed.
             proxy_headers=False,
             ws_max_size=self._allowance.message_bytes_max,
@@ -119,10 +122,13 @@ class HttpShell:
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
-        if self._server is not None and self._serving is not None:
+        if self._server is not None and self._serving is not None and self._listening is not None:
             self._server.config.timeout_graceful_shutdown = int(grace_s)
             self._server.should_exit = True
-            await self._serving
+            try:
+                await self._serving
+            finally:
+                self._listening.close()
 
     def _new_app(self) -> FastAPI:
         # /metrics tells of the requests; looking for OpenTelemetry with each of them costs more than routing.
