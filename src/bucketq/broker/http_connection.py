@@ -38,6 +38,7 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, crowd, {})
         self._crowd = crowd
         self._allowance = crowd.allowance
+        # uvicorn has whole seconds, and uses them as any number.
         self.timeout_keep_alive = crowd.allowance.idle_s  # type: ignore[assignment]
         self._is_arriving = self._has_header = False
         # Of the header, or of the body, whichever is arriving.

@@ -1,6 +1,7 @@
 """A job as it is told in JSON, in the queue or finished. The token of its claim is never told."""
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -78,69 +79,57 @@ class JobTold(Told):
     @classmethod
     def of(cls, job: Job) -> "JobTold":
         """A job in the queue."""
-        payload, encoding = _payload(job)
         return cls(
-            id=job.id,
-            type=job.entrypoint,
-            status=job.status.value,
-            priority=job.priority,
+            **_shared(job),
             attempts=job.attempts,
-            created_at=job.created_at,
-            payload=payload,
-            payload_encoding=encoding,
-            payload_size=job.payload_size,
             max_attempts=job.max_attempts,
             crashes=job.crashes,
             max_crashes=job.max_crashes,
-            worker_id=job.worker,
-            claimed_at=job.claimed_at,
             heartbeat_at=job.heartbeat_at,
-            error=job.error,
             history=tuple(map(AttemptTold.of, job.history)),
-            run_at=job.run_at,
             expires_at=job.expires_at,
             timeout=job.timeout_s,
-            key=job.key,
             key_for=job.key_for_s,
-            tenant=job.tenant,
-            limit_key=job.limit_key,
             after=job.after,
             if_dead=job.if_dead,
             batch_id=job.batch,
             progress=job.progress,
             note=job.note,
             is_cancelled=job.is_cancelled,
-            redrive_of=job.redrive_of,
         )
 
     @classmethod
     def of_archived(cls, job: ArchivedJob) -> "JobTold":
         """A finished job."""
-        payload, encoding = _payload(job)
         return cls(
-            id=job.id,
-            type=job.entrypoint,
-            status=job.status.value,
-            priority=job.priority,
+            **_shared(job),
             attempts=job.attempts_total,
-            created_at=job.created_at,
-            payload=payload,
-            payload_encoding=encoding,
-            payload_size=job.payload_size,
-            worker_id=job.worker,
-            claimed_at=job.claimed_at,
             finished_at=job.finished_at,
-            error=job.error,
             result=told_result(job.result),
             history=tuple(map(AttemptTold.of, job.attempts)),
-            run_at=job.run_at,
-            key=job.key,
-            tenant=job.tenant,
-            limit_key=job.limit_key,
             batch_id=job.job_batch,
-            redrive_of=job.redrive_of,
         )
 
 
-def _payload(job: Job | ArchivedJob) -> tuple[Raw | UnsetType, Encoding]:
-    return (UNSET, "json") if job.payload_object is not None else told_payload(job.payload)
+def _shared(job: Job | ArchivedJob) -> dict[str, Any]:
+    """What a job has wherever it is."""
+    is_elsewhere = job.payload_object is not None
+    payload, encoding = (UNSET, "json") if is_elsewhere else told_payload(job.payload)
+    return {
+        "id": job.id,
+        "type": job.entrypoint,
+        "status": job.status.value,
+        "priority": job.priority,
+        "created_at": job.created_at,
+        "payload": payload,
+        "payload_encoding": encoding,
+        "payload_size": job.payload_size,
+        "worker_id": job.worker,
+        "claimed_at": job.claimed_at,
+        "error": job.error,
+        "run_at": job.run_at,
+        "key": job.key,
+        "tenant": job.tenant,
+        "limit_key": job.limit_key,
+        "redrive_of": job.redrive_of,
+    }

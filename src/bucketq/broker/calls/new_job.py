@@ -4,7 +4,7 @@ A job is submitted by itself, in a transaction, as one of many, as the one that 
 again and again by a schedule. Not every option makes sense in each.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
@@ -42,8 +42,8 @@ class AnyJob(Asked):
     @property
     def options(self) -> JobOptions:
         """The options that were given."""
-        given: Any = {name: value for name in _OPTIONS if (value := getattr(self, name, UNSET)) is not UNSET}
-        return given  # type: ignore[no-any-return]
+        given = {name: value for name in _OPTIONS if (value := getattr(self, name, UNSET)) is not UNSET}
+        return cast(JobOptions, given)
 
 
 class SingleJob(AnyJob):
