@@ -60,7 +60,7 @@ proto: $(DEV) ## Generate the messages of proto/ anew
 	$(PY) -m grpc_tools.protoc -Iproto --python_out=src --pyi_out=src proto/bucketq/v1/queue.proto
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
-	$(COMPILE) pyproject.toml requirements.in --extra cli --extra broker --extra spark --output-file requirements.lock
+	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra spark --output-file requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
 	cd tests/tools && npm install --package-lock-only
 

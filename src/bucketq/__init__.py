@@ -9,131 +9,93 @@ async with bucketq.connect("file:///var/lib/myapp/queue.json") as q:
         await q.ack(job)
 """
 
-from bucketq.app import App, Call, Event, Handler, Running, TypedJob, TypedQueue, Worker, provided
-from bucketq.batches import BatchCounts
-from bucketq.embedded import BrokerQueue, DirectQueue
-from bucketq.errors import (
-    AccessDeniedError,
-    BrokerUnavailableError,
-    BucketQError,
-    CASConflictError,
-    ClaimLostError,
-    ConfigurationError,
-    CorruptStateError,
-    ForbiddenError,
-    JobCancelledError,
-    JobFailedError,
-    JobNotDoneError,
-    JobNotFoundError,
-    KeyTakenError,
-    NewerFormatError,
-    NotLeaderError,
-    ObjectExistsError,
-    ObjectNotFoundError,
-    OutcomeUnknownError,
-    PayloadError,
-    ProcessDiedError,
-    QueueClosedError,
-    QueueFullError,
-    ScheduleNotFoundError,
-    SlowDownError,
-    StorageError,
-    TooLargeError,
-    TooManyRequestsError,
-    UnauthenticatedError,
-    UnusableStorageError,
-)
-from bucketq.heartbeat import HeartbeatManager
-from bucketq.job import Claim, Job, JobStatus
-from bucketq.new_batch import NewBatch, Then
-from bucketq.new_job import JobOptions
-from bucketq.queue import Queue
-from bucketq.schedule import Schedule
-from bucketq.settings import Settings
-from bucketq.state import QueueState, Stats
-from bucketq.storage import (
-    AzureStorage,
-    GCSStorage,
-    InMemoryStorage,
-    LocalFileSystemStorage,
-    ObjectInfo,
-    ObjectStoragePort,
-    S3Storage,
-    ThrottledStorage,
-    ThrottleStats,
-    open_storage,
-)
-from bucketq.tls import Tls
-from bucketq.transaction import Transaction
-from bucketq.url import connect
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AccessDeniedError",
-    "App",
-    "AzureStorage",
-    "BatchCounts",
-    "BrokerQueue",
-    "BrokerUnavailableError",
-    "BucketQError",
-    "CASConflictError",
-    "Call",
-    "Claim",
-    "ClaimLostError",
-    "ConfigurationError",
-    "CorruptStateError",
-    "DirectQueue",
-    "Event",
-    "ForbiddenError",
-    "GCSStorage",
-    "Handler",
-    "HeartbeatManager",
-    "InMemoryStorage",
-    "Job",
-    "JobCancelledError",
-    "JobFailedError",
-    "JobNotDoneError",
-    "JobNotFoundError",
-    "JobOptions",
-    "JobStatus",
-    "KeyTakenError",
-    "LocalFileSystemStorage",
-    "NewBatch",
-    "NewerFormatError",
-    "NotLeaderError",
-    "ObjectExistsError",
-    "ObjectInfo",
-    "ObjectNotFoundError",
-    "ObjectStoragePort",
-    "OutcomeUnknownError",
-    "PayloadError",
-    "ProcessDiedError",
-    "Queue",
-    "QueueClosedError",
-    "QueueFullError",
-    "QueueState",
-    "Running",
-    "S3Storage",
-    "Schedule",
-    "ScheduleNotFoundError",
-    "Settings",
-    "SlowDownError",
-    "Stats",
-    "StorageError",
-    "Then",
-    "ThrottleStats",
-    "ThrottledStorage",
-    "Tls",
-    "TooLargeError",
-    "TooManyRequestsError",
-    "Transaction",
-    "TypedJob",
-    "TypedQueue",
-    "UnauthenticatedError",
-    "UnusableStorageError",
-    "Worker",
-    "connect",
-    "open_storage",
-    "provided",
-]
+# The rooms, and what each gives to the public. A room is opened when it is asked for: whoever only wants
+# the command line's --help should not wait for all of them. Type checkers read the same from __init__.pyi.
+_ROOMS = {
+    "bucketq.app": (
+        "App",
+        "Call",
+        "Event",
+        "Handler",
+        "Running",
+        "TypedJob",
+        "TypedQueue",
+        "Worker",
+        "provided",
+    ),
+    "bucketq.batches": ("BatchCounts",),
+    "bucketq.embedded": ("BrokerQueue", "DirectQueue"),
+    "bucketq.errors": (
+        "AccessDeniedError",
+        "BrokerUnavailableError",
+        "BucketQError",
+        "CASConflictError",
+        "ClaimLostError",
+        "ConfigurationError",
+        "CorruptStateError",
+        "ForbiddenError",
+        "JobCancelledError",
+        "JobFailedError",
+        "JobNotDoneError",
+        "JobNotFoundError",
+        "KeyTakenError",
+        "NewerFormatError",
+        "NotLeaderError",
+        "ObjectExistsError",
+        "ObjectNotFoundError",
+        "OutcomeUnknownError",
+        "PayloadError",
+        "ProcessDiedError",
+        "QueueClosedError",
+        "QueueFullError",
+        "ScheduleNotFoundError",
+        "SlowDownError",
+        "StorageError",
+        "TooLargeError",
+        "TooManyRequestsError",
+        "UnauthenticatedError",
+        "UnusableStorageError",
+    ),
+    "bucketq.heartbeat": ("HeartbeatManager",),
+    "bucketq.job": ("Claim", "Job", "JobStatus"),
+    "bucketq.new_batch": ("NewBatch", "Then"),
+    "bucketq.new_job": ("JobOptions",),
+    "bucketq.queue": ("Queue",),
+    "bucketq.schedule": ("Schedule",),
+    "bucketq.settings": ("Settings",),
+    "bucketq.state": ("QueueState", "Stats"),
+    "bucketq.storage": (
+        "AzureStorage",
+        "GCSStorage",
+        "InMemoryStorage",
+        "LocalFileSystemStorage",
+        "ObjectInfo",
+        "ObjectStoragePort",
+        "S3Storage",
+        "ThrottledStorage",
+        "ThrottleStats",
+        "open_storage",
+    ),
+    "bucketq.tls": ("Tls",),
+    "bucketq.transaction": ("Transaction",),
+    "bucketq.url": ("connect",),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"bucketq has no {name!r}")
+    globals()[name] = given = getattr(import_module(_HOMES[name]), name)
+    return given
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

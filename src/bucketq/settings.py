@@ -1,6 +1,7 @@
 """Settings: what can be tuned, with the reason for each default."""
 
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 from bucketq.errors import ConfigurationError
 
@@ -11,7 +12,7 @@ _DAYS_MAX = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How an embedded queue behaves.
+    """How an embedded queue behaves. Each field tells in a word what it means, for `bucketq serve --help`.
 
     >>> Settings(commit_interval_s=2.0).commit_interval_s
     2.0
@@ -19,67 +20,69 @@ class Settings:
 
     # 0: a commit starts as soon as the one before has landed. Above 0 fewer, larger
     # commits: at 2 s an S3 queue costs a few dollars a month however busy it is.
-    commit_interval_s: float = 0.0
+    commit_interval_s: Annotated[float, "seconds from one commit to the next, at least"] = 0.0
 
     # A claim whose heartbeat has not changed for this long goes back to the queue:
     # three to five missed beats of the default heartbeat interval (60 s).
-    stale_after_s: float = 300.0
+    stale_after_s: Annotated[float, "seconds after which a silent worker's job is taken"] = 300.0
 
     # How often a waiting dequeue looks for jobs that other processes enqueued, and for workers
     # that fell silent. A local file tells of what is enqueued by itself.
-    poll_interval_s: float = 1.0
+    poll_interval_s: Annotated[float, "seconds between two looks of a waiting dequeue"] = 1.0
 
     # How long conflicts and outages are ridden out before the callers hear of them:
     # longer than a failover of any storage service, shorter than a caller's patience.
-    retry_for_s: float = 30.0
+    retry_for_s: Annotated[float, "seconds for which conflicts and outages are ridden out"] = 30.0
 
     # Waiting jobs beyond this number, or a queue.json beyond these bytes, overflow into
     # segments: every commit rewrites queue.json, and up to here it costs little more than a
     # small one does.
-    hot_jobs_max: int = 2000
-    hot_bytes_max: int = 512 * 1024
+    hot_jobs_max: Annotated[int, "waiting jobs in queue.json; more overflow into segments"] = 2000
+    hot_bytes_max: Annotated[int, "bytes of queue.json; more overflow into segments"] = 512 * 1024
 
     # The size of a segment. Each costs a line in queue.json, so there should be few of them;
     # each is read as a whole, so it should come within a moment.
-    segment_jobs_max: int = 10_000
-    segment_bytes_max: int = 8 * 1024 * 1024
+    segment_jobs_max: Annotated[int, "jobs of one segment"] = 10_000
+    segment_bytes_max: Annotated[int, "bytes of one segment"] = 8 * 1024 * 1024
 
     # A larger payload becomes an object of its own, instead of travelling with every commit.
-    payload_inline_max: int = 64 * 1024
+    payload_inline_max: Annotated[int, "bytes of a payload in queue.json; larger ones are objects"] = (
+        64 * 1024
+    )
 
     # The limit for any payload: it has to fit into the memory of a worker, and of a producer.
-    payload_bytes_max: int = 256 * 1024 * 1024
+    payload_bytes_max: Annotated[int, "bytes of one payload"] = 256 * 1024 * 1024
 
     # New work is refused when queue.json would pass this. Only jobs that cannot overflow get
     # it there: those in progress, the dead, or all of them in a storage of two methods.
-    queue_bytes_max: int = 64 * 1024 * 1024
+    queue_bytes_max: Annotated[int, "bytes of queue.json at which new work is refused"] = 64 * 1024 * 1024
 
     # How long an object may lie beside the queue without being referred to: longer than
     # the longest `enqueue_many`, whose segments are referred to only when it ends.
-    collect_after_s: float = 24 * 3600.0
+    collect_after_s: Annotated[float, "seconds after which unused objects are removed"] = 24 * 3600.0
 
     # Finished jobs are kept in the archive, where the storage has room for other objects.
-    archive: bool = True
+    archive: Annotated[bool, "keep finished jobs in the archive"] = True
 
     # The size of a batch for the archive. Until it is full its jobs are in queue.json, and
     # every commit rewrites them; but each batch costs a request: with 850 jobs each, 1.2 for
     # a thousand. Payloads of 1 KB fill half a megabyte with 400 jobs.
-    archive_jobs_max: int = 850
-    archive_bytes_max: int = 512 * 1024
+    archive_jobs_max: Annotated[int, "jobs of one object of the archive"] = 850
+    archive_bytes_max: Annotated[int, "bytes of one object of the archive"] = 512 * 1024
 
     # A batch that does not fill is archived after this long, so that readers of the archive
     # are not kept waiting and a quiet queue makes few small objects.
-    archive_after_s: float = 600.0
+    archive_after_s: Annotated[float, "seconds after which finished jobs are archived at the latest"] = 600.0
 
     # For how many days the archive is kept; 0 is for ever.
-    archive_keep_days: int = 0
+    archive_keep_days: Annotated[int, "days for which the archive is kept; 0: for ever"] = 0
 
     # Whether large payloads are kept as long as the archived job, or only as long as the job.
-    archive_payloads: bool = False
+    archive_payloads: Annotated[bool, "keep large payloads with the archived jobs"] = False
 
     # True promises that nobody else writes to this queue. Then an answer such as "the
     # queue is empty" needs no look at the storage first.
-    sole_writer: bool = False
+    sole_writer: Annotated[bool, "nobody else writes to this queue: some answers need no look"] = False
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -12,7 +12,7 @@ from bucketq.v1 import queue_pb2 as pb
 from tests.acceptance.hostile import MB, Besieged, besieged, is_worrying
 from tests.acceptance.served import served
 
-SHORT = ("--header-timeout", "1", "--idle-timeout", "3")
+SHORT = ("--header-within-s", "1", "--idle-s", "3")
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 NESTED = b"[" * 100_000 + b"]" * 100_000
@@ -196,7 +196,7 @@ def test_a_fuzz_of_messages(alone, method):
 
 def test_a_message_that_is_too_large_is_refused(tmp_path):
     with (
-        besieged(tmp_path, "--max-message-bytes", str(MB), bytes_max=64 * MB) as target,
+        besieged(tmp_path, "--message-bytes-max", str(MB), bytes_max=64 * MB) as target,
         grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel,
     ):
         for _ in range(20):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.acceptance.hostile import MB, Answer, besieged
 
-SHORT = ("--header-timeout", "0.5", "--body-timeout", "0.5", "--idle-timeout", "2")
+SHORT = ("--header-within-s", "0.5", "--body-within-s", "0.5", "--idle-s", "2")
 POST = b"POST /v1/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 
@@ -98,7 +98,7 @@ def test_json_that_is_too_much_is_refused(target, body):
 
 
 def test_a_body_without_end_is_cut_off(tmp_path):
-    options = ("--max-message-bytes", str(MB))
+    options = ("--message-bytes-max", str(MB))
     with besieged(tmp_path, *options) as target, target.connect() as line:
         line.sendall(POST + b"transfer-encoding: chunked\r\n\r\n")
         sent = 0
@@ -164,7 +164,7 @@ def test_a_reader_that_does_not_read_is_cut_off(tmp_path):
 
 
 def test_at_the_limit_the_longest_idle_connection_gives_way(tmp_path):
-    with besieged(tmp_path, "--max-connections", "20") as target:
+    with besieged(tmp_path, "--connections-max", "20") as target:
         lines = [target.connect() for _ in range(40)]
         try:
             lines[-1].sendall(GET + b"\r\n")

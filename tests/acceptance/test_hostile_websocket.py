@@ -12,7 +12,7 @@ from tests.acceptance.hostile import MB, besieged
 
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9
 FIN = 0x80
-SHORT = ("--header-timeout", "1", "--body-timeout", "1", "--max-message-bytes", str(MB))
+SHORT = ("--header-within-s", "1", "--body-within-s", "1", "--message-bytes-max", str(MB))
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def test_a_rate(serve):
 
 
 def test_waiting_calls(serve):
-    target = serve("--max-waiting-per-client", "2")
+    target = serve("--waiting-per-client-max", "2")
     wait = post("/v1/jobs/claim", {"workerId": "w", "wait": 60})
     waiting = [target.connect() for _ in range(2)]
     for line in waiting:
@@ -92,7 +92,7 @@ def test_waiting_calls(serve):
 
 
 def test_if_all_connections_are_at_work_a_new_one_is_told(serve):
-    target = serve("--max-connections", "5", "--max-waiting-per-client", "5")
+    target = serve("--connections-max", "5", "--waiting-per-client-max", "5")
     lines = [target.connect() for _ in range(5)]
     for line in lines:
         line.sendall(post("/v1/jobs/claim", {"workerId": "w", "wait": 60}))
@@ -107,7 +107,7 @@ def test_if_all_connections_are_at_work_a_new_one_is_told(serve):
 
 
 def test_batches_and_payloads(serve):
-    target = serve("--max-batch", "10", "--max-payload-bytes", "1000")
+    target = serve("--batch-max", "10", "--payload-bytes-max", "1000")
     batch = {"type": "t", "payloads": [1] * 11}
     assert target.talk(post("/v1/jobs/batch", batch)).tag == "TooLargeError"
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_batches_and_payloads(serve):
 
 
 def test_larger_batches_are_allowed(serve):
-    target = serve("--max-batch", "20000")
+    target = serve("--batch-max", "20000")
     batch = {"type": "t", "payloads": [1] * 20_000}
     assert target.talk(post("/v1/jobs/batch", batch)).status == 200
     assert target.talk(post("/v1/jobs/batch", batch | {"payloads": [1] * 20_001})).status == 413

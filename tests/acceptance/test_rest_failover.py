@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.served import served
 
-QUICK = ("--heartbeat-interval", "0.2", "--heartbeat-timeout", "1")
+QUICK = ("--heartbeat-interval-s", "0.2", "--heartbeat-timeout-s", "1")
 
 
 def post(url, body, headers=None):

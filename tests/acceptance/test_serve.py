@@ -16,7 +16,7 @@ from bucketq import BrokerUnavailableError, DirectQueue, LocalFileSystemStorage,
 from bucketq.v1 import queue_pb2 as pb
 from tests.acceptance.served import WAYS, Served, served, url_of
 
-QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
+QUICK = ("--heartbeat-interval-s", "0.3", "--heartbeat-timeout-s", "1.5")
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, t
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url, way):
-    with served(url, "--commit-interval", "1") as broker:
+    with served(url, "--commit-interval-s", "1") as broker:
         broker.wait_for("leading")
         async with bucketq.connect(url_of(way, broker), settings=Settings(retry_for_s=0.5)) as q:
             await q.stats()
@@ -115,7 +115,7 @@ async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url, way):
 
 
 async def test_a_hundred_callers_share_the_writes_of_a_second(url, tmp_path):
-    with served(url, BUCKETQ_WRITES_PER_SECOND="2") as broker:
+    with served(url, BUCKETQ_WRITES_PER_S="2") as broker:
         broker.wait_for("leading")
         async with bucketq.connect(f"grpc://{broker.address}") as q:
             before = json.loads((tmp_path / "queue.json").read_text())["version"]
@@ -166,12 +166,12 @@ async def test_a_deadline_is_honoured(url):
     ("options", "says"),
     [
         (["--host", "0.0.0.0"], "--insecure"),
-        (["--heartbeat-interval", "20"], "below"),
+        (["--heartbeat-interval-s", "20"], "below"),
         (["--log-level", "loud"], "log level"),
-        (["--commit-interval", "-1"], "commit_interval_s"),
-        (["--commit-interval", "7"], "too short"),
-        (["--writes-per-second", "0.5"], "too short"),
-        (["--reads-per-second", "-1"], "a rate is"),
+        (["--commit-interval-s", "-1"], "commit_interval_s"),
+        (["--commit-interval-s", "7"], "too short"),
+        (["--writes-per-s", "0.5"], "too short"),
+        (["--reads-per-s", "-1"], "a rate is"),
         (["--grpc-port", "70000"], "65535"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_port_that_is_taken_is_told(url):
 
 
 def test_options_come_from_the_environment_too(url):
-    with served(url, BUCKETQ_ADVERTISE="queue.example:7420", BUCKETQ_HEARTBEAT_TIMEOUT="5") as broker:
+    with served(url, BUCKETQ_ADVERTISE="queue.example:7420", BUCKETQ_HEARTBEAT_TIMEOUT_S="5") as broker:
         broker.wait_for("leading")
         assert broker.address == "queue.example:7420"
 

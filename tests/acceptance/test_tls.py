@@ -21,7 +21,7 @@ from bucketq.broker.tokens import new_token
 from tests.acceptance.certificates import Authority
 from tests.acceptance.served import served
 
-QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
+QUICK = ("--heartbeat-interval-s", "0.3", "--heartbeat-timeout-s", "1.5")
 SHORT = Settings(retry_for_s=0.3)
 WAYS = ["grpc", "http", "ws"]
 

@@ -146,7 +146,7 @@ async def test_a_supervisor_starts_workers_anew_and_ends_them_in_order(place):
 
 async def test_no_worker_outlives_a_supervisor_that_is_killed(place):
     async with place.queue() as queue:
-        with place.worker("--processes", "2", "--concurrency", "1", "--grace", "0") as supervisor:
+        with place.worker("--processes", "2", "--concurrency", "1", "--grace-s", "0") as supervisor:
             jobs = [await queue.enqueue(name, {"name": "never"}) for name in ("patient", "elsewhere")]
             await place.begun(2)
             pids = children_of(supervisor.process.pid)

@@ -10,7 +10,7 @@ from bucketq.verify import verify
 from tests.acceptance.served import WAYS, served, url_of
 from tests.app.working import Place
 
-QUICK = ("--heartbeat-interval", "0.3", "--heartbeat-timeout", "1.5")
+QUICK = ("--heartbeat-interval-s", "0.3", "--heartbeat-timeout-s", "1.5")
 
 
 @pytest.fixture

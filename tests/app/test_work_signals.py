@@ -36,7 +36,7 @@ async def test_after_sigterm_handlers_finish_and_the_rest_goes_back_for_free(pla
         finishing = await queue.enqueue("patient", {"name": "soon"})
         staying = await queue.enqueue("patient", {"name": "never"})
         child = await queue.enqueue("elsewhere", {"name": "never"})
-        with place.worker("--grace", "1") as worker:
+        with place.worker("--grace-s", "1") as worker:
             await place.begun(3)
             worker.signal(signal.SIGTERM)
             worker.wait_for("stopping")
@@ -58,7 +58,7 @@ async def test_after_sigterm_handlers_finish_and_the_rest_goes_back_for_free(pla
 async def test_a_handler_that_does_not_stop_keeps_no_worker_from_ending(place):
     async with place.queue() as queue:
         job = await queue.enqueue("stubborn", {"minutes": 5})
-        with place.worker("--grace", "0") as worker:
+        with place.worker("--grace-s", "0") as worker:
             await place.begun(1)
             worker.signal(signal.SIGTERM)
             assert worker.wait() == 0

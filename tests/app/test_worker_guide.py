@@ -6,10 +6,14 @@ import inspect
 import re
 import signal
 import sys
+from dataclasses import fields
 
 import pytest
 
 import bucketq
+from bucketq.cli.logs import Logs
+from bucketq.cli.options import flag_of
+from bucketq.cli.work import Where, Working
 from tests.app.working import HERE, Worked, until
 
 GUIDE = (HERE.parents[1] / "docs" / "worker.md").read_text()
@@ -58,7 +62,5 @@ async def test_the_guide_runs(folder, capsys):
 
 
 def test_every_option_is_in_the_guide():
-    from bucketq.cli.work import _OPTIONS
-
-    for option in [name for name, _, _ in _OPTIONS] + ["--processes", "--reload"]:
-        assert f"`{option}`" in GUIDE
+    for field in (*fields(Working), *fields(Logs), *fields(Where)[:2]):
+        assert f"`{flag_of(field.name)}`" in GUIDE

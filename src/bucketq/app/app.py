@@ -75,13 +75,14 @@ class App:
         settings: Settings | None = None,
     ) -> None:
         self.url = url
+        self.settings = settings
         self.providers = Providers()
         self.callbacks = Callbacks()
         self.handlers: dict[str, Handler[..., Any]] = {}
         self.run_middleware: list[AroundRun] = []
         self._enqueue_middleware: list[AroundEnqueue] = []
         self._connect: OpenQueue = lambda: connect(
-            self.url, via=via, token=token, tls=tls, storage_options=storage_options, settings=settings
+            self.url, via=via, token=token, tls=tls, storage_options=storage_options, settings=self.settings
         )
         self._queues: dict[asyncio.AbstractEventLoop, asyncio.Task[AppQueue]] = {}
         self._background: LoopThread | None = None

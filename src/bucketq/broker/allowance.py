@@ -5,6 +5,7 @@ docs/limits.md tells what happens at each limit.
 
 import resource
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 from bucketq.errors import ConfigurationError
 
@@ -15,7 +16,7 @@ _CONNECTIONS_MIN = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """What is allowed; what is more is refused with TooManyRequestsError or TooLargeError.
+    """What clients may ask. What is more is refused with TooManyRequestsError or TooLargeError.
 
     >>> Allowance(rate_per_client=100.0).rate_per_client
     100.0
@@ -23,33 +24,33 @@ class Allowance:
 
     # One message is in memory as a whole. A client in Python sends no more than 8 MiB at once, or
     # one job; larger payloads come as objects, in pieces.
-    message_bytes_max: int = 64 * 1024 * 1024
+    message_bytes_max: Annotated[int, "bytes of one message, by any transport"] = 64 * 1024 * 1024
 
     # Bodies of HTTP requests, and WebSocket messages, that are not answered yet; of all clients.
-    held_bytes_max: int = 512 * 1024 * 1024
+    held_bytes_max: Annotated[int, "bytes of all messages that are not answered yet"] = 512 * 1024 * 1024
 
     # Jobs that one operation adds, claims or settles. One commit takes all of them, and others wait for it.
-    batch_max: int = 10_000
+    batch_max: Annotated[int, "jobs that one call adds, claims or settles"] = 10_000
 
     # Of each port. 0: half of the files that the process may open, and does not need for itself.
-    connections_max: int = 0
+    connections_max: Annotated[int, "connections of each port; 0: by the limit on open files"] = 0
 
     # Calls that wait for a job, for a result, or for events: each costs a few KB and no CPU. One
     # client, which may be many workers with one token, leaves room for others.
-    waiting_max: int = 10_000
-    waiting_per_client_max: int = 5_000
+    waiting_max: Annotated[int, "calls that wait for a job, a result or events"] = 10_000
+    waiting_per_client_max: Annotated[int, "of these, those of one client"] = 5_000
 
     # Requests a second of one client, and how many of them at once after a rest. 0: no limit; how
     # much is right is known only where the clients are.
-    rate_per_client: float = 0.0
-    burst_per_client: int = 0
+    rate_per_client: Annotated[float, "requests a second of one client; 0: no limit"] = 0.0
+    burst_per_client: Annotated[int, "requests at once after a rest; 0: those of a second"] = 0
 
     # Whoever means well sends a header in one piece, and a body as fast as the network is.
-    header_within_s: float = 10.0
-    body_within_s: float = 60.0
+    header_within_s: Annotated[float, "seconds for the header of a request, and for TLS to begin"] = 10.0
+    body_within_s: Annotated[float, "seconds for its body, if it is slower than 1 KB/s"] = 60.0
 
     # As long as the usual load balancers, so that it is they who close first.
-    idle_s: float = 75.0
+    idle_s: Annotated[float, "seconds after which a connection without a request is closed"] = 75.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -2,22 +2,25 @@
 
 import logging
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated, Literal
 
-import msgspec
-
-from bucketq.cli.options import Option
-from bucketq.errors import ConfigurationError
-
-LOG_OPTIONS: list[Option] = [
-    ("--log-level", "info", "debug, info, warning or error"),
-    ("--log-format", "text", "text or json"),
-]
 _FIELDS = ("epoch", "job", "entrypoint", "attempt", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logs:
+    """What is logged, and how."""
+
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "what is worth a line"] = "info"
+    log_format: Annotated[Literal["text", "json"], "for people, or for programs"] = "text"
 
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        import msgspec
+
         line = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
@@ -29,16 +32,12 @@ class _JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def log_to_stderr(level: str, form: str) -> None:
-    """Send what bucketq logs to stderr. Raises ConfigurationError for a level or form that is none."""
-    if level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise ConfigurationError(f"a log level is debug, info, warning or error, not {level!r}")
-    if form not in ("text", "json"):
-        raise ConfigurationError(f"a log format is text or json, not {form!r}")
+def log_to_stderr(logs: Logs) -> None:
+    """Send what bucketq logs to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
-    handler.setFormatter(_JsonLines() if form == "json" else text)
-    for name, least in (("bucketq", level.upper()), ("uvicorn", "ERROR"), ("asyncio", "ERROR")):
+    handler.setFormatter(_JsonLines() if logs.log_format == "json" else text)
+    for name, least in (("bucketq", logs.log_level.upper()), ("uvicorn", "ERROR"), ("asyncio", "ERROR")):
         # Of the servers underneath only what they cannot cope with: what strangers send them is no news.
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(least)

@@ -1,37 +1,103 @@
-"""Options: each can also be set by an environment variable, `--grpc-port` by BUCKETQ_GRPC_PORT."""
+"""Options: what commands have in common, and those that settings become.
 
-import argparse
-import os
-from collections.abc import Iterable
+A command takes a settings dataclass as a parameter, and has an option for each of its fields. The
+field, the flag, the environment variable and the name in bucketq.toml are the same words:
 
-# Its name, its default, which also tells its type, and what it means.
-Option = tuple[str, object, str]
+    stale_after_s    --stale-after-s    BUCKETQ_STALE_AFTER_S    stale_after_s = 60
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+T = TypeVar("T")
+
+# The queue, for a command that has no other argument; `Url` is for all.
+At = Annotated[
+    str, typer.Argument(metavar="URL", help="The queue: of a storage or a broker.", show_default=False)
+]
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url", "-u", metavar="URL", help="The queue. Default: BUCKETQ_URL, or that of bucketq.toml."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> None:
-    """Add options to a command."""
-    for name, default, text in options:
-        # A default that is a string goes through `type` as well, so a bad variable is told like an option.
-        value = os.environ.get(variable_of(name), default)
-        command.add_argument(name, type=type(default), default=value, help=text)
+def flag_of(name: str) -> str:
+    """The flag of a setting.
 
-
-def add_flag(command: argparse.ArgumentParser, name: str, text: str) -> None:
-    """Add an option that is there or not."""
-    is_set = os.environ.get(variable_of(name), "").lower() in ("1", "true", "yes")
-    command.add_argument(name, action="store_true", default=is_set, help=text)
-
-
-def add_list(command: argparse.ArgumentParser, name: str, text: str) -> None:
-    """Add an option that may be given again; its variable has all values, with spaces between them."""
-    values = os.environ.get(variable_of(name), "").split()
-    command.add_argument(name, action="append", default=values, help=text)
+    >>> flag_of("grpc_port")
+    '--grpc-port'
+    """
+    return "--" + name.replace("_", "-")
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of an option.
+    """The environment variable of a setting.
 
-    >>> variable_of("--grpc-port")
+    >>> variable_of("grpc_port")
     'BUCKETQ_GRPC_PORT'
     """
-    return "BUCKETQ_" + name.removeprefix("--").replace("-", "_").upper()
+    return f"BUCKETQ_{name.upper()}"
+
+
+def setting(name: str, text: str, **more: Any) -> Any:
+    """The option of a setting, for a parameter that is no dataclass.
+
+    out: Annotated[str, setting("out", "The lake.")] = "lake"
+    """
+    return typer.Option(flag_of(name), envvar=variable_of(name), show_envvar=False, help=text, **more)
+
+
+def with_settings(command: Callable[..., T]) -> Callable[..., T]:
+    """A command whose parameters that are dataclasses are taken apart, into an option for each field."""
+    signature = inspect.signature(command, eval_str=True)
+    taken: dict[str, Any] = {
+        one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
+    }
+    asked = [one for one in signature.parameters.values() if one.name not in taken]
+    options = [option for kind in taken.values() for option in _options_of(kind)]
+
+    @wraps(command)
+    def run(**given: Any) -> T:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            for name, kind in taken.items()
+        }
+        return command(**given, **made)
+
+    del run.__wrapped__
+    run.__signature__ = inspect.Signature([*asked, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*asked, *options)}
+    return run
+
+
+_METAVARS = {int: "N", float: "N", str: "TEXT", list[str] | None: "TEXT"}
+
+
+def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    panel = (inspect.getdoc(kind) or "").partition(".")[0]
+    for field in fields(kind):
+        value, text = hints[field.name].__origin__, hints[field.name].__metadata__[0]
+        flag = flag_of(field.name)
+        option = typer.Option(
+            f"{flag}/--no-{flag[2:]}" if value is bool and field.default else flag,
+            envvar=variable_of(field.name),
+            metavar=_METAVARS.get(value),
+            show_envvar=False,
+            help=text,
+            rich_help_panel=panel,
+        )
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=Annotated[value, option],
+        )

@@ -1,16 +1,20 @@
-"""bucketq pipeline, bucketq replay: the data pipeline from the command line."""
+"""`bucketq pipeline`, `bucketq replay`: the data pipeline from the command line."""
 
-import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
+import typer
+
+from bucketq.cli.opened import queue_url
+from bucketq.cli.options import AsJson, Url
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.steps import StepError, Steps
+from bucketq.cli.told import tell_json
 from bucketq.errors import BucketQError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,79 +24,50 @@ if TYPE_CHECKING:
     from bucketq.pipeline.targets import Targets
 
 
-def add_pipeline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `pipeline run`, `pipeline report`, `pipeline accept` and `replay` to the commands."""
-    pipeline = commands.add_parser("pipeline", help="bring the archive into a lake, and report on it")
-    steps = pipeline.add_subparsers(required=True, metavar="STEP")
-    run = steps.add_parser("run", help="archive -> bronze -> silver -> gold; only what is new")
-    _add_source(run)
-    _add_targets(run)
-    run.set_defaults(run=_run)
-    report = steps.add_parser("report", help="write the report, one HTML file")
-    _add_lake(report)
-    report.add_argument(
-        "--html", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
-    )
-    report.add_argument("--days", type=int, default=7, help="how many days it shows (default: 7)")
-    report.add_argument(
-        "--watch", type=float, metavar="SECONDS", help="run the pipeline and write the report again, so often"
-    )
-    report.add_argument(
-        "--url", default=os.environ.get("BUCKETQ_URL"), help="the queue, for --watch (or BUCKETQ_URL)"
-    )
-    _add_targets(report)
-    report.set_defaults(run=_report)
-    accept = steps.add_parser("accept", help="let what the checks found wrong fail no later run")
-    _add_lake(accept)
-    accept.set_defaults(run=_accept)
-    replay = commands.add_parser("replay", help="put finished jobs back into the queue, once")
-    _add_source(replay)
-    replay.add_argument(
-        "--where", required=True, metavar="SQL", help="over silver, such as \"status = 'dead'\""
-    )
-    replay.add_argument("--again", action="store_true", help="also jobs that were replayed before")
-    replay.add_argument("--dry-run", action="store_true", help="only say how many jobs it would be")
-    replay.set_defaults(run=_replay)
+@dataclass(frozen=True, kw_only=True)
+class OnSpark:
+    """The lake, and Spark."""
+
+    out: Annotated[str, "the lake: a folder, or a URL for Spark"] = "lake"
+    master: Annotated[str, "where Spark runs"] = "local[*]"
+    conf: Annotated[list[str] | None, "a setting for Spark, as KEY=VALUE; may be repeated"] = None
+    verbose: Annotated[bool, "show what Spark says"] = False
 
 
-def _add_source(parser: argparse.ArgumentParser) -> None:
-    url = os.environ.get("BUCKETQ_URL")
-    parser.add_argument("--url", default=url, required=not url, help="the queue (or BUCKETQ_URL)")
-    _add_lake(parser)
-
-
-def _add_targets(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+TargetsFile = Annotated[
+    str,
+    typer.Option(
         "--targets",
-        type=Path,
         metavar="FILE",
-        help="service levels, as a TOML file (default: those that the lake was given last)",
-    )
+        help="Service levels, in TOML. Default: those of the last run.",
+    ),
+]
 
 
-def _add_lake(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out", default="lake", help="the lake: a folder, or a URL for Spark (default: lake)"
-    )
-    parser.add_argument("--master", default="local[*]", help="where Spark runs (default: local[*])")
-    parser.add_argument(
-        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting for Spark"
-    )
-    parser.add_argument("--verbose", action="store_true", help="show what Spark says")
-
-
-def _run(given: argparse.Namespace) -> int:
-    targets = _targets(given)
-    _check_queue(given.url)
-    with _spark(given) as (spark, steps):
+def run(lake: OnSpark, url: Url = "", targets: TargetsFile = "", as_json: AsJson = False) -> int:
+    """Bring the archive into a lake: bronze, silver, gold; only what is new."""
+    url = queue_url(url=url)
+    wanted = _targets(targets)
+    _check_queue(url)
+    with _spark(lake) as (spark, steps):
         from bucketq.pipeline.run import run
 
-        outcome = run(spark, {"url": given.url}, given.out, targets, steps.begin)
+        outcome = run(spark, {"url": url}, lake.out, wanted, steps.begin)
+    if as_json:
+        tell_json({"days": outcome.days, "onTheWay": outcome.on_the_way, "checks": _shown(outcome.checks)})
+        return 0 if outcome.is_sound else 1
     print(f"days made anew: {', '.join(outcome.days) or 'none'}")
     if outcome.on_the_way:
         print(f"{outcome.on_the_way} finished jobs are not in the archive yet; they come with a later run")
     _tell(outcome.checks)
     return 0 if outcome.is_sound else 1
+
+
+def _shown(checks: "Sequence[Check]") -> list[dict[str, object]]:
+    return [
+        {"name": one.name, "passed": one.passed, "found": one.found, "examples": list(one.examples)}
+        for one in checks
+    ]
 
 
 def _tell(checks: "Sequence[Check]") -> None:
@@ -103,79 +78,107 @@ def _tell(checks: "Sequence[Check]") -> None:
             print(f"    {example}")
 
 
-def _report(given: argparse.Namespace) -> int:
-    if given.days < 1:
-        raise ConfigurationError(f"--days is how many days to show: 1 or more, not {given.days}")
-    if given.watch is not None and not given.watch > 0:
-        raise ConfigurationError(f"--watch is how many seconds to wait: more than 0, not {given.watch:g}")
-    if given.watch is None and given.targets is not None:
+def report(
+    lake: OnSpark,
+    html: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
+    days: Annotated[int, typer.Option(metavar="N", help="How many days it shows.")] = 7,
+    watch: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Run the pipeline and write the report again, so often."),
+    ] = None,
+    url: Url = "",
+    targets: TargetsFile = "",
+) -> int:
+    """Write the report on a lake, one HTML file."""
+    if days < 1:
+        raise ConfigurationError(f"--days is how many days to show: 1 or more, not {days}")
+    if watch is not None and not watch > 0:
+        raise ConfigurationError(f"--watch is how many seconds to wait: more than 0, not {watch:g}")
+    if watch is None and targets:
         raise ConfigurationError("--targets is for --watch; without it, give them to pipeline run")
-    if given.watch is not None and not given.url:
-        raise ConfigurationError("--watch runs the pipeline again and again, and needs --url")
-    if given.watch is not None:
-        _watch(given)
-    _check_lake(given.out)
-    with _spark(given) as (spark, steps):
-        _write(given, spark, steps)
-    print(f"{given.html} is written")
+    if watch is not None:
+        _watch(lake, html, days, watch, queue_url(url=url), _targets(targets))
+    _check_lake(lake.out)
+    with _spark(lake) as (spark, steps):
+        _write(lake, html, days, None, spark, steps)
+    print(f"{html} is written")
     return 0
 
 
-def _watch(given: argparse.Namespace) -> NoReturn:
-    targets = _targets(given)
+def _watch(
+    lake: OnSpark, html: Path, days: int, watch_s: float, url: str, targets: "Targets | None"
+) -> NoReturn:
     # What is said between the rounds would be lost among bars.
-    with _spark(given, has_bars=False) as (spark, steps):
+    with _spark(lake, has_bars=False) as (spark, steps):
         from bucketq.pipeline.run import run
 
         while True:
             try:
                 with steps.told_plainly():
-                    run(spark, {"url": given.url}, given.out, targets, steps.begin)
-                    _write(given, spark, steps)
-                print(f"{given.html} is written", flush=True)
+                    run(spark, {"url": url}, lake.out, targets, steps.begin)
+                    _write(lake, html, days, watch_s, spark, steps)
+                print(f"{html} is written", flush=True)
             except BucketQError as error:
                 if isinstance(error, StepError) and error.is_gone:
                     raise
                 # What goes wrong now may go well the next time.
                 print(f"bucketq: {error}", file=sys.stderr, flush=True)
-            time.sleep(given.watch)
+            time.sleep(watch_s)
 
 
-def _write(given: argparse.Namespace, spark: "SparkSession", steps: Steps) -> None:
+def _write(
+    lake: OnSpark, html: Path, days: int, watch_s: float | None, spark: "SparkSession", steps: Steps
+) -> None:
     from bucketq.pipeline.lake import Lake
     from bucketq.pipeline.report.findings import find
     from bucketq.pipeline.report.page import page, write_report
 
     steps.begin("report")
-    refresh_s = None if given.watch is None else max(1, round(given.watch))
-    write_report(given.html, page(find(Lake(spark, given.out), given.days), refresh_s))
+    refresh_s = None if watch_s is None else max(1, round(watch_s))
+    write_report(html, page(find(Lake(spark, lake.out), days), refresh_s))
 
 
-def _accept(given: argparse.Namespace) -> int:
-    _check_lake(given.out)
-    with _spark(given) as (spark, steps):
+def accept(lake: OnSpark, as_json: AsJson = False) -> int:
+    """Let what the checks found wrong fail no later run."""
+    _check_lake(lake.out)
+    with _spark(lake) as (spark, steps):
         from bucketq.pipeline.lake import Lake
         from bucketq.pipeline.quality import accept
 
         steps.begin("accept")
-        checks = accept(Lake(spark, given.out))
-    _tell(checks)
+        checks = accept(Lake(spark, lake.out))
+    if as_json:
+        tell_json({"checks": _shown(checks)})
+    else:
+        _tell(checks)
     return 0
 
 
-def _replay(given: argparse.Namespace) -> int:
-    _check_lake(given.out)
-    with _spark(given) as (spark, steps):
+def replay(
+    where: Annotated[str, typer.Option(metavar="SQL", help="Over silver, such as \"status = 'dead'\".")],
+    lake: OnSpark,
+    again: Annotated[bool, typer.Option("--again", help="Also jobs that were replayed before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would be.")] = False,
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """Put finished jobs back into the queue, once."""
+    url = queue_url(url=url)
+    _check_lake(lake.out)
+    with _spark(lake) as (spark, steps):
         from bucketq.pipeline.lake import Lake
         from bucketq.pipeline.replay import chosen, replay
 
         steps.begin("replay")
-        lake = Lake(spark, given.out)
-        if given.dry_run:
-            told = f"{chosen(lake, given.where, given.again).count()} jobs would be enqueued"
+        silver = Lake(spark, lake.out)
+        if dry_run:
+            count = chosen(silver, where, again).count()
         else:
-            told = f"{replay(lake, given.where, {'url': given.url}, given.again)} jobs were enqueued"
-    print(told)
+            count = replay(silver, where, {"url": url}, again)
+    if as_json:
+        tell_json({"jobs": count, "isDryRun": dry_run})
+    else:
+        print(f"{count} jobs {'would be' if dry_run else 'were'} enqueued")
     return 0
 
 
@@ -193,25 +196,25 @@ def _check_lake(out: str) -> None:
         raise ConfigurationError(f"there is no lake {out}: run the pipeline first")
 
 
-def _targets(given: argparse.Namespace) -> "Targets | None":
+def _targets(path: str) -> "Targets | None":
     from bucketq.pipeline.targets import read_targets
 
-    return read_targets(given.targets) if given.targets else None
+    return read_targets(Path(path)) if path else None
 
 
 @contextmanager
-def _spark(given: argparse.Namespace, has_bars: bool = True) -> Iterator[tuple["SparkSession", Steps]]:
+def _spark(lake: OnSpark, has_bars: bool = True) -> Iterator[tuple["SparkSession", Steps]]:
     """Spark, and the steps that are shown while it works."""
     from bucketq.spark import local_session
 
-    settings = dict(_setting(text) for text in given.conf)
-    if given.verbose:
+    settings = dict(_setting(text) for text in lake.conf or [])
+    if lake.verbose:
         settings.setdefault("spark.log.level", "INFO")
     with shown_progress() if has_bars else nullcontext(lambda *_: None) as on_progress:
-        steps = Steps(on_progress, given.verbose)
+        steps = Steps(on_progress, lake.verbose)
         steps.begin("spark")
         with steps.told_plainly():
-            session = local_session(given.master, settings=settings, is_quiet=not given.verbose)
+            session = local_session(lake.master, settings=settings, is_quiet=not lake.verbose)
             try:
                 with steps.followed(session):
                     steps.begin("lake")

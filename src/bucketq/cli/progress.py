@@ -1,4 +1,4 @@
-"""Progress on a terminal, where rich is installed; silence elsewhere."""
+"""Progress on a terminal; silence elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,12 +7,9 @@ from contextlib import contextmanager
 @contextmanager
 def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Give a function to be told (what, how many are done, of how many)."""
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        yield lambda what, done, total: None
-        return
+    from rich.console import Console
+    from rich.progress import Progress
+
     # On stderr, so that a report in a pipe holds the report only.
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:

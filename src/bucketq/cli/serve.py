@@ -1,25 +1,25 @@
 """`bucketq serve`: run a broker until it is told to stop."""
 
-import argparse
 import asyncio
 import logging
 import os
 import signal
 import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from bucketq.broker.token_file import TokenFile
-from bucketq.broker.tokens import Tokens
-from bucketq.cli.allowance import ALLOWANCE_OPTIONS, allowance_of
-from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
-from bucketq.cli.options import Option, add_flag, add_list, add_options
-from bucketq.codec import decode
+from bucketq.broker.allowance import Allowance, raise_open_files
+from bucketq.cli.logs import Logs, log_to_stderr
+from bucketq.cli.opened import queue_url
+from bucketq.cli.options import At, Url
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
-from bucketq.loopback import is_loopback
 from bucketq.settings import Settings
-from bucketq.storage import ThrottledStorage, open_storage
-from bucketq.storage.port import Bucket, describe
-from bucketq.tls import Tls
-from bucketq.url import GRPC_PORT, HTTP_PORT
+
+if TYPE_CHECKING:
+    from bucketq.broker.token_file import TokenFile
+    from bucketq.broker.tokens import Tokens
+    from bucketq.storage.port import Bucket
+    from bucketq.tls import Tls
 
 log = logging.getLogger("bucketq")
 
@@ -28,70 +28,72 @@ _DRAIN_S = 30.0
 _TOKENS = "BUCKETQ_TOKENS"
 
 
-def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    command = commands.add_parser(
-        "serve",
-        help="run a broker for remote clients; run two, and one takes over when the other is gone",
-        description="Run a broker. Each option can also be set by an environment variable:"
-        " --grpc-port by BUCKETQ_GRPC_PORT, and so on. SIGTERM and SIGINT: finish, step down, exit.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    command.add_argument("url", help="the queue, such as s3://my-bucket/jobs.json")
-    settings = Settings()
-    options: list[Option] = [
-        ("--host", "127.0.0.1", "where to listen"),
-        ("--grpc-port", GRPC_PORT, "the port for gRPC; 0 takes a free one"),
-        ("--http-port", HTTP_PORT, "the port for HTTP and WebSocket; 0 takes a free one"),
-        ("--advertise", "", "the host that clients are told, if it is not --host; with a port, that of gRPC"),
-        ("--heartbeat-interval", 3.0, "seconds between two heartbeats of the leader"),
-        ("--heartbeat-timeout", 10.0, "seconds without one after which another broker takes over"),
-        ("--commit-interval", settings.commit_interval_s, "seconds from one commit to the next, at least"),
-        ("--stale-after", settings.stale_after_s, "seconds after which a silent worker's job is taken"),
-        ("--tokens-file", "", "the tokens that let callers in, one a line; see `bucketq token`"),
-        ("--tls-cert", "", "the certificate to show, with those that lead from it to its authority, in PEM"),
-        ("--tls-key", "", "its key"),
-        ("--tls-client-ca", "", "let only clients in that have a certificate of this authority"),
-        *ALLOWANCE_OPTIONS,
-        ("--reads-per-second", 0.0, "how many reads of the storage at most; 0 is no limit"),
-        ("--writes-per-second", 0.0, "how many writes to the storage at most; 0 is no limit"),
-        *LOG_OPTIONS,
-    ]
-    add_options(command, options)
-    add_list(command, "--cors-origin", "web pages of this origin may talk to the broker; may be given again")
-    add_flag(command, "--no-grpc", "speak HTTP and WebSocket alone, as in a network that you do not trust")
-    add_flag(command, "--insecure", "listen beyond this machine although everybody there may do everything")
-    command.set_defaults(run=lambda given: asyncio.run(serve(given)))
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Where a broker listens, and to whom."""
+
+    host: Annotated[str, "where to listen"] = "127.0.0.1"
+    # Those of bucketq.url, which is too much to import for --help.
+    grpc_port: Annotated[int, "the port for gRPC; 0 takes a free one"] = 7420
+    http_port: Annotated[int, "the port for HTTP and WebSocket; 0 takes a free one"] = 8420
+    no_grpc: Annotated[bool, "speak HTTP and WebSocket alone, as in a network that you do not trust"] = False
+    advertise: Annotated[str, "the host that clients are told, if not --host; with a port, that of gRPC"] = ""
+    insecure: Annotated[bool, "listen beyond this machine although everybody there may do everything"] = False
+    tokens_file: Annotated[str, "the tokens that let callers in, one a line; see `bucketq token`"] = ""
+    tls_cert: Annotated[str, "the certificate to show, with those up to its authority, in PEM"] = ""
+    tls_key: Annotated[str, "its key"] = ""
+    tls_client_ca: Annotated[str, "let only clients in that have a certificate of this authority"] = ""
+    cors_origin: Annotated[list[str] | None, "web pages of this origin may come in; may be repeated"] = None
+
+    def __post_init__(self) -> None:
+        for port in (self.grpc_port, self.http_port):
+            if not 0 <= port < 65536:
+                raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
+        if self.tls_client_ca and not (self.tls_cert or self.tls_key):
+            raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
 
 
-async def serve(options: argparse.Namespace) -> int:
-    """Run a broker as the options say; return the exit code."""
-    log_to_stderr(options.log_level, options.log_format)
+@dataclass(frozen=True, kw_only=True)
+class Leading:
+    """How a broker leads, and how hard it works the storage."""
+
+    heartbeat_interval_s: Annotated[float, "seconds between two heartbeats of the leader"] = 3.0
+    heartbeat_timeout_s: Annotated[float, "seconds without one after which another broker takes over"] = 10.0
+    reads_per_s: Annotated[float, "how many reads of the storage at most; 0 is no limit"] = 0.0
+    writes_per_s: Annotated[float, "how many writes to the storage at most; 0 is no limit"] = 0.0
+
+
+async def serve(
+    listening: Listening,
+    leading: Leading,
+    allowance: Allowance,
+    settings: Settings,
+    logs: Logs,
+    at: At = "",
+    url: Url = "",
+) -> int:
+    """Run a broker for remote clients.
+
+    Run two, and one takes over when the other is gone. SIGTERM and SIGINT: finish, step down, exit.
+    """
+    url = queue_url(at, url)
+    log_to_stderr(logs)
     # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        from bucketq.broker.allowance import raise_open_files
         from bucketq.broker.broker import Beats
         from bucketq.broker.serving import serving
     except ImportError as error:
         raise ConfigurationError("a broker needs an extra: pip install 'bucketq[broker]'") from error
-    tokens, tls = _tokens_of(options), _tls_of(options)
-    if not is_loopback(options.host):
-        _refuse_open_door(options, tokens is not None, tls is not None)
-    for port in (options.grpc_port, options.http_port):
-        if not 0 <= port < 65536:
-            raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
-    settings = Settings(
-        commit_interval_s=options.commit_interval,
-        stale_after_s=options.stale_after,
-        payload_bytes_max=options.max_payload_bytes,
-    )
+    from bucketq.loopback import is_loopback
+    from bucketq.storage import ThrottledStorage, open_storage
+
+    tokens, tls = _tokens_of(listening), _tls_of(listening)
+    if not is_loopback(listening.host):
+        _refuse_open_door(listening, tokens is not None, tls is not None)
     raise_open_files()
-    beats = Beats(interval_s=options.heartbeat_interval, timeout_s=options.heartbeat_timeout)
     storage = ThrottledStorage(
-        open_storage(options.url),
-        reads_per_s=options.reads_per_second,
-        writes_per_s=options.writes_per_second,
+        open_storage(url), reads_per_s=leading.reads_per_s, writes_per_s=leading.writes_per_s
     )
     await _refuse_hopeless(storage)
     stopping = asyncio.Event()
@@ -99,20 +101,20 @@ async def serve(options: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with serving(
         storage,
-        host=options.host,
-        grpc_port=None if options.no_grpc else options.grpc_port,
-        http_port=options.http_port,
-        advertise=options.advertise or _reachable(options.host),
-        cors_origins=options.cors_origin,
+        host=listening.host,
+        grpc_port=None if listening.no_grpc else listening.grpc_port,
+        http_port=listening.http_port,
+        advertise=listening.advertise or _reachable(listening.host),
+        cors_origins=listening.cors_origin or [],
         settings=settings,
-        beats=beats,
+        beats=Beats(interval_s=leading.heartbeat_interval_s, timeout_s=leading.heartbeat_timeout_s),
         tokens=tokens,
         tls=tls,
-        allowance=allowance_of(options),
+        allowance=allowance,
     ) as broker:
         scheme = "https" if tls else "http"
         by_grpc = f"{broker.address}, and at " if broker.address else ""
-        log.info("serving %s at %s%s://%s", options.url, by_grpc, scheme, broker.http)
+        log.info("serving %s at %s%s://%s", url, by_grpc, scheme, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
@@ -120,38 +122,46 @@ async def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tokens_of(options: argparse.Namespace) -> TokenFile | Tokens | None:
+def _tokens_of(listening: Listening) -> "TokenFile | Tokens | None":
+    from bucketq.broker.token_file import TokenFile
+    from bucketq.broker.tokens import Tokens
+
     lines = os.environ.get(_TOKENS)
-    if options.tokens_file and lines is not None:
+    if listening.tokens_file and lines is not None:
         raise ConfigurationError(f"tokens come from --tokens-file or from {_TOKENS}, not from both")
-    if options.tokens_file:
-        return TokenFile(options.tokens_file)
+    if listening.tokens_file:
+        return TokenFile(listening.tokens_file)
     return Tokens.parse(lines.replace(";", "\n"), _TOKENS) if lines is not None else None
 
 
-def _tls_of(options: argparse.Namespace) -> Tls | None:
-    if not options.tls_cert and not options.tls_key:
-        if options.tls_client_ca:
-            raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
+def _tls_of(listening: Listening) -> "Tls | None":
+    from bucketq.tls import Tls
+
+    if not listening.tls_cert and not listening.tls_key:
         return None
-    return Tls(ca=options.tls_client_ca or None, cert=options.tls_cert or None, key=options.tls_key or None)
+    return Tls(
+        ca=listening.tls_client_ca or None, cert=listening.tls_cert or None, key=listening.tls_key or None
+    )
 
 
-def _refuse_open_door(options: argparse.Namespace, has_tokens: bool, is_encrypted: bool) -> None:
-    if not has_tokens and not options.insecure:
+def _refuse_open_door(listening: Listening, has_tokens: bool, is_encrypted: bool) -> None:
+    if not has_tokens and not listening.insecure:
         raise ConfigurationError(
-            f"{options.host} is not this machine alone, and without tokens everybody who reaches the port may"
-            " do everything. Give --tokens-file (`bucketq token new` makes one), or say --insecure if the"
+            f"{listening.host} is not this machine alone, and without tokens everybody who reaches the port"
+            " may do everything. Give --tokens-file (`bucketq token new` makes one), or say --insecure if the"
             " network itself is protected."
         )
     if not is_encrypted:
         log.warning(
-            "without --tls-cert and --tls-key, everybody on the way to %s can read along", options.host
+            "without --tls-cert and --tls-key, everybody on the way to %s can read along", listening.host
         )
 
 
-async def _refuse_hopeless(storage: Bucket) -> None:
+async def _refuse_hopeless(storage: "Bucket") -> None:
     """Raise what no waiting will mend; an outage is waited for."""
+    from bucketq.codec import decode
+    from bucketq.storage.port import describe
+
     try:
         content, etag = await storage.read()
     except UnusableStorageError:

@@ -1,6 +1,5 @@
 """`bucketq work`: run the jobs of an app until it is told to stop."""
 
-import argparse
 import asyncio
 import logging
 import os
@@ -9,33 +8,26 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bucketq.app.app import App, load_app
-from bucketq.app.worker import Worker
-from bucketq.app.worker.health import told_health
-from bucketq.cli.logs import LOG_OPTIONS, log_to_stderr
-from bucketq.cli.options import Option, add_flag, add_options, variable_of
-from bucketq.cli.supervisor import Supervisor
-from bucketq.cli.work_on_spark import SPARK_OPTIONS, UNTIL_EMPTY, fleet_of
+import typer
+
+from bucketq.cli.configuration import CURRENT
+from bucketq.cli.logs import Logs, log_to_stderr
+from bucketq.cli.options import Url, flag_of, variable_of
 from bucketq.errors import ConfigurationError
-from bucketq.spark import Fleet
+from bucketq.settings import Settings
+
+if TYPE_CHECKING:
+    from bucketq.app.app import App
+    from bucketq.app.worker import Worker
+    from bucketq.spark import Fleet
 
 log = logging.getLogger("bucketq")
 
-_OPTIONS: list[Option] = [
-    ("--url", "", "the queue, if not the app's own"),
-    ("--concurrency", 20, "how many jobs run at the same time, in each process"),
-    ("--entrypoint", "", "take jobs of these only: a,b"),
-    ("--grace", 30.0, "seconds that running jobs get after SIGTERM, before they are given back"),
-    ("--health-host", "127.0.0.1", "where /healthz and /readyz are served"),
-    ("--health-port", 0, "on which port, and those after it with --processes; 0 is not at all"),
-    *LOG_OPTIONS,
-]
-_PROCESSES = "--processes"
-_RELOAD = "--reload"
-_SUPERVISED = "--supervised"
 # For the end of a worker whose supervisor is gone, beyond its grace.
 _LEAVE_S = 15.0
 # When all is given back and closed, for what handlers have left behind that does not end: tasks, or threads
@@ -43,51 +35,94 @@ _LEAVE_S = 15.0
 _LINGER_S = 3.0
 
 
-def add_work(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    command = commands.add_parser(
-        "work",
-        help="run the jobs of an app",
-        description="Run the jobs of an app. Each option can also be set by an environment variable:"
-        " --concurrency by BUCKETQ_CONCURRENCY, and so on. SIGTERM and SIGINT: claim no more, let handlers"
-        " finish, give back the rest, exit. A second one ends it at once.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+@dataclass(frozen=True, kw_only=True)
+class Working:
+    """How jobs are run."""
+
+    concurrency: Annotated[int, "how many jobs run at the same time, in each process"] = 20
+    entrypoint: Annotated[str, "take jobs of these only: a,b"] = ""
+    grace_s: Annotated[float, "seconds that running jobs get after SIGTERM, before they are given back"] = (
+        30.0
     )
-    command.add_argument("app", help="the app, as module:name, such as myapp.jobs:app")
-    add_options(command, [*_OPTIONS, (_PROCESSES, 1, "how many worker processes"), *SPARK_OPTIONS])
-    add_flag(command, _RELOAD, "start anew whenever a .py file below this folder changes")
-    add_flag(command, UNTIL_EMPTY, "on spark: end when no job waits")
-    command.add_argument(_SUPERVISED, action="store_true", help=argparse.SUPPRESS)
-    command.set_defaults(run=work)
+    health_host: Annotated[str, "where /healthz and /readyz are served"] = "127.0.0.1"
+    health_port: Annotated[int, "on which port, and those after it with --processes; 0 is not at all"] = 0
+
+    @property
+    def entrypoints(self) -> list[str] | None:
+        """The entrypoints whose jobs are taken, if not all are."""
+        return [name.strip() for name in self.entrypoint.split(",") if name.strip()] or None
 
 
-def work(options: argparse.Namespace) -> int:
-    """Run jobs as the options say; return the exit code."""
-    if options.processes < 1:
-        raise ConfigurationError(f"--processes is at least 1, not {options.processes}")
-    if options.on not in ("here", "spark"):
-        raise ConfigurationError(f"jobs run here, or on spark, not on {options.on!r}")
-    if options.on == "here" and (options.processes > 1 or options.reload):
-        return asyncio.run(_supervise(options))
-    return asyncio.run(_work_here(options))
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Where jobs run."""
+
+    processes: Annotated[int, "how many worker processes"] = 1
+    reload: Annotated[bool, "start anew whenever a .py file below this folder changes"] = False
+    on: Annotated[Literal["here", "spark"], "here, or on the executors of Spark"] = "here"
+    spark_master: Annotated[str, "on spark: its master, such as spark://10.0.0.7:7077"] = "local[*]"
+    lanes: Annotated[int, "on spark: how many tasks at a time; 0 is 1.5 for each core"] = 0
+    results: Annotated[str, "on spark: a folder, or its URL, for a table of all outcomes"] = ""
+    until_empty: Annotated[bool, "on spark: end when no job waits"] = False
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ConfigurationError(f"--processes is at least 1, not {self.processes}")
+        if self.on == "spark" and (self.processes > 1 or self.reload):
+            raise ConfigurationError(
+                "--processes and --reload are for workers here; Spark has its own executors"
+            )
+        if self.on == "here" and (self.lanes or self.results or self.until_empty):
+            raise ConfigurationError("--lanes, --results and --until-empty go with --on spark")
 
 
-async def _work_here(options: argparse.Namespace) -> int:
+def work(
+    app: Annotated[str, typer.Argument(help="The app, as module:name, such as myapp.jobs:app.")],
+    working: Working,
+    where: Where,
+    settings: Settings,
+    logs: Logs,
+    url: Url = "",
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+) -> int:
+    """Run the jobs of an app.
+
+    SIGTERM and SIGINT: claim no more, let handlers finish, give back the rest, exit. A second one ends
+    it at once.
+    """
+    if not url and (configured := CURRENT.get().url()):
+        url = str(configured.value)
+    if where.processes > 1 or where.reload:
+        return asyncio.run(_supervise(app, working, where, settings, logs, url))
+    return asyncio.run(_work_here(app, working, where, settings, logs, url, supervised))
+
+
+async def _work_here(
+    path: str, working: Working, where: Where, settings: Settings, logs: Logs, url: str, is_supervised: bool
+) -> int:
+    from bucketq.app.app import load_app
+    from bucketq.app.worker.health import told_health
+
     # As `python -m` does, so that an app beside the shell's prompt is found.
     sys.path.insert(0, os.getcwd())
-    app = load_app(options.app, options.url or None)
-    entrypoints = [name.strip() for name in options.entrypoint.split(",") if name.strip()]
-    worker = _worker_of(options, app, entrypoints or None)
+    app = load_app(path, url or None)
+    # What was configured wins over what the app itself says, and that over the defaults.
+    app.settings = replace(app.settings or Settings(), **_changed(settings))
+    worker = _worker_of(app, working, where, is_supervised)
     async with AsyncExitStack() as stack:
-        if sys.stderr.isatty() and options.log_format == "text" and not options.supervised:
-            await _show_live_line(worker, stack)
-        log_to_stderr(options.log_level, options.log_format)
-        if options.health_port:
-            serving = told_health(options.health_host, options.health_port, lambda: worker.trouble)
+        if sys.stderr.isatty() and logs.log_format == "text" and not is_supervised:
+            from rich.console import Console
+
+            from bucketq.cli.live import live_line
+
+            await stack.enter_async_context(live_line(worker, Console(stderr=True)))
+        log_to_stderr(logs)
+        if working.health_port:
+            serving = told_health(working.health_host, working.health_port, lambda: worker.trouble)
             await stack.enter_async_context(serving)
-        if options.supervised:
+        if is_supervised:
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
-            watching = partial(_end_with_supervisor, stop, options.grace)
+            watching = partial(_end_with_supervisor, stop, working.grace_s)
             threading.Thread(target=watching, daemon=True).start()
         await worker.serve()
     leaving = threading.Timer(_LINGER_S, os._exit, [0])
@@ -96,45 +131,63 @@ async def _work_here(options: argparse.Namespace) -> int:
     return 0
 
 
-def _worker_of(options: argparse.Namespace, app: App, entrypoints: list[str] | None) -> Worker | Fleet:
-    if options.on == "spark":
-        return fleet_of(options, app, entrypoints)
-    return Worker(
+def _worker_of(app: "App", working: Working, where: Where, is_supervised: bool) -> "Worker | Fleet":
+    if where.on == "here":
+        from bucketq.app.worker import Worker
+
+        return Worker(
+            app,
+            concurrency=working.concurrency,
+            entrypoints=working.entrypoints,
+            grace_s=working.grace_s,
+            is_supervised=is_supervised,
+        )
+    from bucketq.spark import Fleet, local_session
+
+    return Fleet(
         app,
-        concurrency=options.concurrency,
-        entrypoints=entrypoints,
-        grace_s=options.grace,
-        is_supervised=options.supervised,
+        local_session(where.spark_master, is_quiet=True),
+        entrypoints=working.entrypoints,
+        lanes=where.lanes or None,
+        concurrency=working.concurrency,
+        until_empty=where.until_empty,
+        results=where.results or None,
+        grace_s=working.grace_s,
     )
 
 
-async def _show_live_line(worker: Worker | Fleet, stack: AsyncExitStack) -> None:
-    try:
-        from rich.console import Console
+async def _supervise(
+    app: str, working: Working, where: Where, settings: Settings, logs: Logs, url: str
+) -> int:
+    from bucketq.cli.supervisor import Supervisor
 
-        from bucketq.cli.live import live_line
-    except ImportError:
-        return
-    await stack.enter_async_context(live_line(worker, Console(stderr=True)))
-
-
-async def _supervise(options: argparse.Namespace) -> int:
-    log_to_stderr(options.log_level, options.log_format)
+    log_to_stderr(logs)
 
     def command(number: int) -> list[str]:
-        given = {name: getattr(options, name[2:].replace("-", "_")) for name, _, _ in _OPTIONS}
-        if given["--health-port"]:
-            given["--health-port"] += number
-        asked = [f"{name}={value}" for name, value in given.items()]
-        return [sys.executable, "-m", "bucketq", "work", options.app, *asked, _SUPERVISED]
+        port = working.health_port and working.health_port + number
+        given = {**vars(replace(working, health_port=port)), **vars(logs), **_changed(settings)}
+        asked = [_flag(name, value) for name, value in given.items()]
+        asked += [f"--url={url}"] if url else []
+        return [sys.executable, "-m", "bucketq", "work", app, *asked, "--supervised"]
 
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_SUPERVISOR}
-    watched = Path.cwd() if options.reload else None
-    return await Supervisor(command, options.processes, inherited, watched).run()
+    watched = Path.cwd() if where.reload else None
+    return await Supervisor(command, where.processes, inherited, watched).run()
 
 
 # What the supervisor's own workers must not do in turn.
-_OF_SUPERVISOR = (variable_of(_PROCESSES), variable_of(_RELOAD))
+_OF_SUPERVISOR = [variable_of(field.name) for field in fields(Where)]
+
+
+def _changed(settings: Settings) -> dict[str, Any]:
+    default = vars(Settings())
+    return {name: value for name, value in vars(settings).items() if value != default[name]}
+
+
+def _flag(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return flag_of(name if value else f"no_{name}")
+    return f"{flag_of(name)}={value}"
 
 
 def _end_with_supervisor(stop: Callable[[], object], grace_s: float) -> None:

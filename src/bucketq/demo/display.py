@@ -6,6 +6,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol
 
+from bucketq.demo.picture import Picture
 from bucketq.demo.story import Story
 
 
@@ -63,11 +64,6 @@ To watch the file change while the queue works, name it and look at it meanwhile
 
 def _choose_display() -> Display:
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        return Lines()
-    try:
-        from bucketq.demo.picture import Picture
-    except ModuleNotFoundError:
-        print("The live display needs rich: pip install 'bucketq[cli]'. Plain lines instead:\n")
         return Lines()
     return Picture()
 

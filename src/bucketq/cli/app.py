@@ -1,0 +1,106 @@
+"""The command line: every command, in the order in which `bucketq --help` lists them.
+
+Modules of commands import little at their top: whoever asks for help should not wait for what only
+the work itself needs.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+import bucketq
+from bucketq.cli.config import config
+from bucketq.cli.configuration import CURRENT, FILE, Configuration
+from bucketq.cli.enqueue import enqueue
+from bucketq.cli.help import SectionedCommand, SectionedGroup
+from bucketq.cli.init import init
+from bucketq.cli.options import with_settings
+from bucketq.cli.pipeline import accept, replay, report, run
+from bucketq.cli.serve import serve
+from bucketq.cli.token import token
+from bucketq.cli.verify import verify
+from bucketq.cli.work import work
+
+app = typer.Typer(
+    name="bucketq",
+    cls=SectionedGroup,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0, all is well; 1, something is wrong with the queue, or not there; 2, it could not"
+    f" be done. Settings come from flags, BUCKETQ_… variables and {FILE}; `bucketq config` shows them.",
+)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"bucketq {bucketq.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def begin(
+    context: typer.Context,
+    config: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help=f"The settings. Default: {FILE} of this folder, or BUCKETQ_CONFIG."
+        ),
+    ] = "",
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """A durable job queue that lives in a bucket.
+
+    Begin with `bucketq init`, which makes a queue and a first job, and says what comes next.
+    """
+    configuration = Configuration.read(config)
+    configuration.check(context)
+    context.default_map = configuration.default_map(context)
+    CURRENT.set(configuration)
+
+
+def command(function: Callable[..., Any]) -> Callable[..., None]:
+    """A function as a command: with options for its settings, and what it returns as the exit code."""
+    run = with_settings(function)
+
+    @wraps(run)
+    def command(*arguments: Any, **options: Any) -> None:
+        done = run(*arguments, **options)
+        raise typer.Exit((asyncio.run(done) if inspect.iscoroutine(done) else done) or 0)
+
+    return command
+
+
+_BEGIN = "Begin and work"
+_LOOK = "Look"
+_ACT = "Act on jobs"
+_CARE = "Look after a queue"
+_DATA = "Data, with Spark"
+
+_COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
+    (_BEGIN, "init", init),
+    (_BEGIN, "enqueue", enqueue),
+    (_BEGIN, "work", work),
+    (_BEGIN, "serve", serve),
+    (_CARE, "verify", verify),
+    (_CARE, "config", config),
+    (_DATA, "replay", replay),
+]
+# What follows another command's name is that one's.
+_SETTINGS = {"config": {"ignore_unknown_options": True, "allow_extra_args": True}}
+for _panel, _name, _function in _COMMANDS:
+    app.command(_name, cls=SectionedCommand, rich_help_panel=_panel, context_settings=_SETTINGS.get(_name))(
+        command(_function)
+    )
+pipeline = typer.Typer(name="pipeline", help="Bring the archive into a lake, and report on it.")
+for _step in (run, report, accept):
+    pipeline.command(cls=SectionedCommand)(command(_step))
+app.add_typer(pipeline, cls=SectionedGroup, rich_help_panel=_DATA)
+app.add_typer(token, cls=SectionedGroup, rich_help_panel=_CARE)

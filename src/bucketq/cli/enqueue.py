@@ -1,0 +1,141 @@
+"""`bucketq enqueue`: add a job, or one for each line."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from bucketq.cli.durations import duration_of
+from bucketq.cli.opened import opened
+from bucketq.cli.options import AsJson, Url
+from bucketq.cli.progress import shown_progress
+from bucketq.cli.told import tell_json
+from bucketq.errors import ConfigurationError, JobFailedError, PayloadError
+
+if TYPE_CHECKING:
+    from bucketq.new_job import JobOptions
+
+_STDIN = "-"
+_TOLD_EVERY = 1000
+
+
+async def enqueue(
+    entrypoint: Annotated[str, typer.Argument(help="Which handler is to do it.")],
+    payload: Annotated[str, typer.Argument(help="What it is given, as JSON; - is standard input.")] = "",
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="The payload is in this file; - is standard input.")
+    ] = "",
+    lines: Annotated[bool, typer.Option("--lines", help="A job for each line of it, in one commit.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The payload is no JSON: take the bytes as is.")] = False,
+    priority: Annotated[int, typer.Option(metavar="N", help="Lower ones are served first.")] = 0,
+    delay: Annotated[str, typer.Option(metavar="TIME", help="Not before so long: 90s, 30m, 12h, 7d.")] = "",
+    key: Annotated[str, typer.Option(metavar="TEXT", help="No other job with this key waits or runs.")] = "",
+    max_attempts: Annotated[int, typer.Option(metavar="N", help="So often it may fail.")] = 3,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="So long an attempt may take.")] = "",
+    expires_in: Annotated[str, typer.Option(metavar="TIME", help="Drop it if it has not begun then.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="TEXT", help="Tenants take turns.")] = "",
+    limit_key: Annotated[str, typer.Option(metavar="TEXT", help="What limits apply to.")] = "",
+    after: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Finish this job first; may be repeated.")
+    ] = None,
+    wait: Annotated[str, typer.Option(metavar="TIME", help="Wait so long for the result; print it.")] = "",
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """Add a job; with --lines one for each line.
+
+    \b
+      bucketq enqueue send_email '{"to": "alice@example.com"}' --delay 5m
+      generate-orders | bucketq enqueue invoice --lines -
+
+    With --wait the exit code is 1 if the job has failed, or is not finished in time.
+    """
+    options: dict[str, Any] = {"max_attempts": max_attempts}
+    for name, text in (("delay", delay), ("timeout", timeout), ("expires_in", expires_in)):
+        if text:
+            options[name] = duration_of(text, f"--{name.replace('_', '-')}")
+    given = {"key": key, "tenant": tenant, "limit_key": limit_key, "after": after}
+    options |= {name: value for name, value in given.items() if value}
+    wait_s = duration_of(wait, "--wait").total_seconds() if wait else 0.0
+    if payload and file and payload != _STDIN:
+        raise ConfigurationError("the payload is an argument or in --file, not both")
+    source = file or (_STDIN if payload == _STDIN else "")
+    if lines:
+        if wait_s:
+            raise ConfigurationError("--wait is for one job, not for --lines")
+        return await _enqueue_lines(entrypoint, source, raw, priority, options, url, as_json)
+    content = _read(source) if source else payload.encode()
+    async with opened(url=url) as queue:
+        job = await queue.enqueue(entrypoint, _payload(content, raw), priority, **_typed(options))
+        if not wait_s:
+            tell_json({"enqueued": 1, "id": job.id}) if as_json else print(job.id)
+            return 0
+        try:
+            result = await queue.result(job, timeout=wait_s)
+        except (JobFailedError, TimeoutError) as error:
+            print(f"bucketq: {error}", file=sys.stderr)
+            return 1
+    tell_json({"enqueued": 1, "id": job.id, "result": result} if as_json else result)
+    return 0
+
+
+async def _enqueue_lines(
+    entrypoint: str, source: str, raw: bool, priority: int, options: dict[str, Any], url: str, as_json: bool
+) -> int:
+    if not source:
+        raise ConfigurationError("--lines reads a file or standard input: add --file FILE, or -")
+    with ExitStack() as stack:
+        stream = stack.enter_context(_opened(source))
+        on_progress = stack.enter_context(shown_progress())
+        async with opened(url=url) as queue:
+            payloads = _payloads(stream, raw, on_progress)
+            ids = await queue.enqueue_many(entrypoint, payloads, priority, **_typed(options))
+    tell_json({"enqueued": len(ids)}) if as_json else print(f"{len(ids)} jobs enqueued")
+    return 0
+
+
+def _payloads(stream: BinaryIO, raw: bool, on_progress: Any) -> Iterator[bytes]:
+    size = os.fstat(stream.fileno()).st_size
+    done = 0
+    for number, line in enumerate(stream, 1):
+        done += len(line)
+        if number % _TOLD_EVERY == 0:
+            on_progress("enqueue", done, max(size, done))
+        if line := line.strip():
+            try:
+                yield _payload(line, raw)
+            except PayloadError as error:
+                raise PayloadError(f"line {number}: {error} Nothing was enqueued.") from None
+    on_progress("enqueue", done, done)
+
+
+def _payload(content: bytes, raw: bool) -> bytes:
+    if raw or not content.strip():
+        return content
+    import msgspec
+
+    try:
+        # As short as can be: it travels with every commit.
+        return msgspec.json.format(content, indent=-1)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PayloadError(f"the payload is no JSON ({error}). Quote it, or say --raw.") from None
+
+
+def _typed(options: dict[str, Any]) -> "JobOptions":
+    return options  # type: ignore[return-value]
+
+
+def _read(source: str) -> bytes:
+    with _opened(source) as stream:
+        return stream.read()
+
+
+def _opened(source: str) -> BinaryIO:
+    try:
+        return sys.stdin.buffer if source == _STDIN else Path(source).open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from None

@@ -1,0 +1,63 @@
+"""`bucketq init`: from nothing to a first job."""
+
+from pathlib import Path
+
+from bucketq.cli.configuration import FILE
+from bucketq.cli.options import At, Url
+from bucketq.errors import ConfigurationError
+
+_SETTINGS = """\
+# The settings of bucketq in this folder; `bucketq config` shows all of them, and where each comes from.
+url = "{url}"
+
+[work]
+concurrency = 20
+"""
+_JOBS = '''\
+"""The jobs of this app. Run them with: bucketq work jobs:app"""
+
+import bucketq
+
+app = bucketq.App("{url}")
+
+
+@app.job
+def hello(name: str) -> str:
+    return f"Hello, {{name}}!"
+'''
+_NEXT = """\
+Next:
+  bucketq enqueue hello '{"name": "Ada"}'    add a job
+  bucketq work jobs:app                      run what waits; Ctrl-C ends it
+  bucketq stats                              see how the queue stands
+  bucketq archive                            see what is finished\
+"""
+
+
+async def init(at: At = "", url: Url = "") -> int:
+    """Make a queue here: bucketq.toml, and jobs.py with a first job.
+
+    Without a URL the queue is the file queue.json of this folder. Nothing that is there is changed.
+    """
+    from bucketq.url import connect
+
+    if at and url and at != url:
+        raise ConfigurationError(f"which queue: {at}, or --url {url}?")
+    named = at or url or f"file://{Path.cwd() / 'queue.json'}"
+    async with connect(named) as queue:
+        # A bucket that is not there, or not ours, is told now rather than by the first job.
+        await queue.stats()
+    _write(Path(FILE), _SETTINGS.format(url=named))
+    _write(Path("jobs.py"), _JOBS.format(url=named))
+    print(_NEXT)
+    return 0
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        with path.open("x") as file:
+            file.write(content)
+    except FileExistsError:
+        print(f"{path} is there already, and stays as it is")
+    else:
+        print(f"{path} is written")

@@ -1,0 +1,34 @@
+"""Opening the queue that a command is for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from bucketq.cli.configuration import CURRENT, FILE
+from bucketq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bucketq.queue import Queue
+
+
+def queue_url(at: str = "", url: str = "") -> str:
+    """The queue's URL: as an argument, by `--url`, or as it is configured. Raises ConfigurationError."""
+    if at and url and at != url:
+        raise ConfigurationError(f"which queue: {at}, or --url {url}?")
+    if given := at or url:
+        return given
+    if configured := CURRENT.get().url():
+        return str(configured.value)
+    raise ConfigurationError(
+        "which queue? Name it by --url, such as --url file:///var/lib/myapp/queue.json, set BUCKETQ_URL, or"
+        f" let `bucketq init` make a {FILE}"
+    )
+
+
+@asynccontextmanager
+async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
+    """The queue, open, with the settings of the environment and of bucketq.toml."""
+    from bucketq.url import connect
+
+    async with connect(queue_url(at, url), settings=CURRENT.get().settings()) as queue:
+        yield queue
