@@ -192,7 +192,8 @@ def test_the_error_tree_is_the_real_one() -> None:
 
 
 def test_every_setting_is_in_the_table() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (\S.*?) \|", README, re.MULTILINE))
+    table = (ROOT / "docs" / "configuration.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S.*?) \|", table, re.MULTILINE))
     assert rows == {field.name: readable(field.name, field.default) for field in fields(Settings)}
 
 

@@ -167,7 +167,7 @@ async def test_a_deadline_is_honoured(url):
     [
         (["--host", "0.0.0.0"], "--insecure"),
         (["--heartbeat-interval-s", "20"], "below"),
-        (["--log-level", "loud"], "log level"),
+        (["--log-level", "loud"], "not one of 'debug'"),
         (["--commit-interval-s", "-1"], "commit_interval_s"),
         (["--commit-interval-s", "7"], "too short"),
         (["--writes-per-s", "0.5"], "too short"),

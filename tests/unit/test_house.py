@@ -178,6 +178,27 @@ def test_spark_comes_only_when_it_is_asked_for():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+def test_type_checkers_see_the_public_names_and_where_they_live():
+    seen = ast.parse((SOURCE / "__init__.pyi").read_text())
+    homes = {
+        alias.name: node.module
+        for node in seen.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == bucketq._HOMES
+
+
+def test_help_comes_without_what_only_the_work_needs():
+    code = (
+        "import sys; from bucketq.cli.__main__ import main; main(['--help']);"
+        " heavy = {'msgspec', 'obstore', 'rich', 'pydantic', 'grpc', 'textual', 'pyspark'};"
+        " sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_public_names():
     for name in bucketq.__all__:
         assert getattr(bucketq, name) is not None

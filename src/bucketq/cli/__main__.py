@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "bucketq"
-    return f"{error.format_message().rstrip('.')}. See `{path} --help`."
+    # Typer has pydantic look at values, which says who it is.
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    return f"{message}. See `{path} --help`."
 
 
 def _told(error: Exception, sentence: str) -> int:
