@@ -37,6 +37,7 @@ COVERED = {
     "batch": "getBatch",
     "fetch_payload": "getPayload",
     "read_state": "getState",
+    "read_file": "getState",
     "cancel": "cancelJob",
     "dead": "listJobs",
     "redrive": "redriveJob",

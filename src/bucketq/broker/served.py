@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from heapq import nsmallest
 
 from bucketq.archive import Archive
 from bucketq.clock import Clock
@@ -38,8 +39,11 @@ from bucketq.operation import (
 from bucketq.segment import Segment, SegmentLines
 from bucketq.settings import Settings
 from bucketq.state import Stats
-from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.storage.port import Bucket, ObjectPage, ObjectStoragePort
 from bucketq.wanted import Wanted
+
+# Each page is a listing of all: better few of them.
+_OBJECTS_AT_ONCE = 10_000
 
 
 class ServedQueue(BrokerQueue):
@@ -185,6 +189,14 @@ class ServedQueue(BrokerQueue):
         if self._objects is None:
             raise ObjectNotFoundError(f"no object {name!r}: this storage has none")
         return await self._objects.read(name)
+
+    async def list_objects(self, prefix: str, after: str) -> ObjectPage:
+        """The first objects behind `after`, by name, of those whose name begins with `prefix`."""
+        found = [] if self._objects is None else await self._objects.list(prefix)
+        behind = (info for info in found if info.name > after)
+        # One more than fits tells whether there is another page.
+        page = nsmallest(_OBJECTS_AT_ONCE + 1, behind, key=lambda info: info.name)
+        return ObjectPage(page[:_OBJECTS_AT_ONCE], len(page) > _OBJECTS_AT_ONCE)
 
     async def create_object(self, name: str, content: bytes) -> None:
         """Create an object. Raises ObjectExistsError."""
