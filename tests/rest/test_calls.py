@@ -39,6 +39,7 @@ COVERED = {
     "read_state": "getState",
     "read_file": "getState",
     "cancel": "cancelJob",
+    "jobs": "listJobs",
     "dead": "listJobs",
     "redrive": "redriveJob",
     "redrive_many": "redriveMany",

@@ -53,7 +53,16 @@ FLOORS = [
     {"storage", "patience"},
     {"lookout"},
     {"commit", "side_objects"},
-    {"collect", "payload", "heartbeat", "transaction", "archive", "archive_upkeep", "dead_letters"},
+    {
+        "collect",
+        "payload",
+        "heartbeat",
+        "transaction",
+        "archive",
+        "archive_upkeep",
+        "dead_letters",
+        "listing",
+    },
     {"upkeep", "bulk", "verify", "ticker", "watch"},
     {"group"},
     {"queue"},
@@ -108,6 +117,7 @@ PURE = [
         "timeouts",
         "segment_claim",
         "wanted",
+        "timeline",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}

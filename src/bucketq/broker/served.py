@@ -1,7 +1,7 @@
 """ServedQueue: the queue that a leading broker serves."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 
@@ -21,6 +21,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.listing import Chosen, Place
 from bucketq.mint import Mint
 from bucketq.operation import (
     Answers,
@@ -172,15 +173,14 @@ class ServedQueue(BrokerQueue):
         """How a job ended that is not in the queue any more; None if there never was one."""
         return await self._find_archived(job_id)
 
-    async def list_in_file(self, status: JobStatus | None, entrypoint: str | None) -> Listed:
-        """The jobs in queue.json itself, and the segments in which there could be more."""
-        listed: Listed = await self._submit(ListInFile(status, entrypoint))
-        return listed
+    def jobs_behind(self, after: Place, chosen: Chosen) -> AsyncIterator[Job]:
+        """The chosen jobs that stand behind a place."""
+        return self._list(chosen, after)
 
-    async def read_segment(self, segment: Segment) -> list[Job]:
-        """The jobs that are left in a segment. Raises ObjectNotFoundError."""
-        content = await self.read_object(segment.name)
-        return list(SegmentLines(segment, content).jobs(segment))
+    async def _list_in_file(self, chosen: Chosen) -> Listed:
+        # As the leader knows it: that costs no request.
+        listed: Listed = await self._submit(ListInFile(chosen.status, chosen.entrypoint))
+        return listed
 
     async def read_object(self, name: str) -> bytes:
         """The content of an object, or of queue.json, whose name is empty. Raises ObjectNotFoundError."""

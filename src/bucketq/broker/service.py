@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
-from bucketq.broker.listing import Page, list_jobs
+from bucketq.broker.listing import Page, list_page
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
@@ -190,7 +190,7 @@ class Service:
     ) -> Page:
         """One page of the jobs that are in the queue."""
         page = await self.broker.lead(
-            lambda queue: list_jobs(queue, status, entrypoint, page_size, page_token)
+            lambda queue: list_page(queue, status, entrypoint, page_size, page_token)
         )
         return Page(list(map(caller.shown, page.jobs)), page.next_token)
 
