@@ -48,7 +48,7 @@ FLOORS = [
     {"shelf", "table"},
     {"unique", "dispatch"},
     {"state"},
-    {"timeouts"},
+    {"timeouts", "told"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"lookout"},
@@ -118,6 +118,7 @@ PURE = [
         "segment_claim",
         "wanted",
         "timeline",
+        "told",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
