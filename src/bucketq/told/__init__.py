@@ -2,18 +2,22 @@
 
 from bucketq.told.job import AttemptTold, JobTold
 from bucketq.told.payload import NO_JSON, Encoding, told_payload, told_result
+from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
 from bucketq.told.shape import Status, Told
 from bucketq.told.stats import QueueCounts, QueueStats
 
 __all__ = [
     "NO_JSON",
     "AttemptTold",
+    "BrokerTold",
     "Encoding",
     "JobTold",
     "QueueCounts",
     "QueueStats",
+    "QueueTold",
     "Status",
     "Told",
+    "TypeCounts",
     "told_payload",
     "told_result",
 ]
