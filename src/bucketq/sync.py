@@ -33,7 +33,7 @@ from bucketq.duration import Duration
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
-from bucketq.job import Claim, Job
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import Limits
 from bucketq.loop_thread import LoopThread
 from bucketq.new_batch import NewBatch, Then
@@ -320,6 +320,26 @@ class Queue:
     def find(self, job: Job | str) -> Job | None:
         """The job as it stands now, or None if it is not in the queue."""
         return self._run(self._opened.find(job))
+
+    def jobs(
+        self,
+        *,
+        status: JobStatus | str | None = None,
+        entrypoint: str | None = None,
+        older_than: Duration | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Job]:
+        """The jobs that wait, run or are dead."""
+        jobs = self._opened.jobs(
+            status=status, entrypoint=entrypoint, older_than=older_than, text=text, limit=limit
+        )
+        while (job := self._run(_next(jobs))) is not None:
+            yield job
+
+    def read_file(self) -> QueueState:
+        """Read queue.json as it is now, without the segments of its backlog."""
+        return self._run(self._opened.read_file())
 
     def fetch_payload(self, job: Job) -> bytes:
         """The payload of a job that was found or listed."""

@@ -121,7 +121,7 @@ CALL_ROLES = {
     " collectGarbage",
 }
 METHOD_ROLES = {
-    Role.VIEWER: "Transaction Batch Stats ListJobs FindArchived WaitReady Leader",
+    Role.VIEWER: "Transaction Batch Stats ListJobs FindArchived WaitReady ListObjects Leader",
     Role.PRODUCER: "Enqueue Cancel",
     Role.WORKER: "Dequeue Heartbeat Ack Nack",
     Role.ADMIN: "Redrive Discard CollectGarbage",

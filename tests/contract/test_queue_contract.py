@@ -216,6 +216,10 @@ class FromThreads:
         for job in await asyncio.to_thread(lambda: list(self._queue.dead(entrypoint))):
             yield job
 
+    async def jobs(self, **chosen):
+        for job in await asyncio.to_thread(lambda: list(self._queue.jobs(**chosen))):
+            yield job
+
     @asynccontextmanager
     async def transaction(self):
         block = self._queue.transaction()

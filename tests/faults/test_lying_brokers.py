@@ -171,6 +171,18 @@ async def test_a_batch_with_too_few_answers_is_not_answered():
     assert raised.value.was_sent
 
 
+@pytest.mark.parametrize("names", [[], ["payloads/1"]], ids=["an empty page", "the same page"])
+async def test_a_listing_that_does_not_go_on_is_given_up(names):
+    objects = [pb.ObjectInfo(name=name) for name in names]
+    content = pb.ListObjectsResponse(objects=objects, has_more=True).SerializeToString()
+    async with (
+        answering(answer("200 OK", content, PROTOBUF)) as (address, _),
+        opened(HttpBrokers()) as brokers,
+    ):
+        with pytest.raises(UnreachableError, match="does not go on"):
+            await brokers.list_objects(address, "payloads/", "payloads/1")
+
+
 @asynccontextmanager
 async def talking(handle):
     async with serve(handle, "127.0.0.1", 0) as server:

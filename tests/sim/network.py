@@ -84,6 +84,9 @@ class NetworkBrokers:
     async def create_object(self, address, name, content):
         await self._call(address, "create_object", name, content)
 
+    async def list_objects(self, address, prefix, after):
+        return await self._call(address, "list_objects", prefix, after)
+
     async def collect_garbage(self, address, *, dry_run):
         return await self._call(address, "collect_garbage", dry_run=dry_run)
 

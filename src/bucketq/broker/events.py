@@ -14,9 +14,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from bucketq.broker.calls.call import Asked, Told
+from bucketq.broker.calls.call import Asked
 from bucketq.broker.calls.looking import stats_told
 from bucketq.broker.service import Service
+from bucketq.told import Told
 
 # Proxies close a line that is silent for long.
 _SILENCE_MAX_S = 15.0

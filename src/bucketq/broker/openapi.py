@@ -11,9 +11,9 @@ import msgspec
 
 from bucketq.broker.calls import CALLS, Call
 from bucketq.broker.calls.call import Asked
-from bucketq.broker.calls.looking import QueueStats
 from bucketq.broker.events import LeaderTold, WatchEvents
 from bucketq.broker.problem import Problem
+from bucketq.told import QueueStats
 
 _Document = dict[str, Any]
 

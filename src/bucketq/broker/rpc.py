@@ -62,6 +62,8 @@ class Rpc:
             "ListJobs": Method(Role.VIEWER, pb.ListJobsRequest, self._list_jobs),
             "FindArchived": Method(Role.VIEWER, pb.FindArchivedRequest, self._find_archived),
             "WaitReady": Method(Role.VIEWER, pb.WaitReadyRequest, self._wait_ready),
+            # Whoever may read an object may know its name.
+            "ListObjects": Method(Role.VIEWER, pb.ListObjectsRequest, self._list_objects),
             "CollectGarbage": Method(Role.ADMIN, pb.CollectGarbageRequest, self._collect_garbage),
             "Leader": Method(Role.VIEWER, pb.LeaderRequest, self._leader),
         }
@@ -159,6 +161,10 @@ class Rpc:
         with self._service.wait(caller, timeout_s):
             await self._service.wait_ready(wanted, timeout_s)
         return pb.Done()
+
+    async def _list_objects(self, request: pb.ListObjectsRequest, caller: Caller) -> pb.ListObjectsResponse:
+        page = await self._service.list_objects(request.prefix, request.after)
+        return pb.ListObjectsResponse(objects=map(info_message, page.objects), has_more=page.has_more)
 
     async def _collect_garbage(
         self, request: pb.CollectGarbageRequest, caller: Caller

@@ -1,8 +1,9 @@
 """ServedQueue: the queue that a leading broker serves."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
+from heapq import nsmallest
 
 from bucketq.archive import Archive
 from bucketq.clock import Clock
@@ -20,6 +21,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
+from bucketq.listing import Chosen, Place
 from bucketq.mint import Mint
 from bucketq.operation import (
     Answers,
@@ -38,8 +40,11 @@ from bucketq.operation import (
 from bucketq.segment import Segment, SegmentLines
 from bucketq.settings import Settings
 from bucketq.state import Stats
-from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.storage.port import Bucket, ObjectPage, ObjectStoragePort
 from bucketq.wanted import Wanted
+
+# Each page is a listing of all: better few of them.
+_OBJECTS_AT_ONCE = 10_000
 
 
 class ServedQueue(BrokerQueue):
@@ -168,15 +173,14 @@ class ServedQueue(BrokerQueue):
         """How a job ended that is not in the queue any more; None if there never was one."""
         return await self._find_archived(job_id)
 
-    async def list_in_file(self, status: JobStatus | None, entrypoint: str | None) -> Listed:
-        """The jobs in queue.json itself, and the segments in which there could be more."""
-        listed: Listed = await self._submit(ListInFile(status, entrypoint))
-        return listed
+    def jobs_behind(self, after: Place, chosen: Chosen) -> AsyncIterator[Job]:
+        """The chosen jobs that stand behind a place."""
+        return self._list(chosen, after)
 
-    async def read_segment(self, segment: Segment) -> list[Job]:
-        """The jobs that are left in a segment. Raises ObjectNotFoundError."""
-        content = await self.read_object(segment.name)
-        return list(SegmentLines(segment, content).jobs(segment))
+    async def _list_in_file(self, chosen: Chosen) -> Listed:
+        # As the leader knows it: that costs no request.
+        listed: Listed = await self._submit(ListInFile(chosen.status, chosen.entrypoint))
+        return listed
 
     async def read_object(self, name: str) -> bytes:
         """The content of an object, or of queue.json, whose name is empty. Raises ObjectNotFoundError."""
@@ -185,6 +189,14 @@ class ServedQueue(BrokerQueue):
         if self._objects is None:
             raise ObjectNotFoundError(f"no object {name!r}: this storage has none")
         return await self._objects.read(name)
+
+    async def list_objects(self, prefix: str, after: str) -> ObjectPage:
+        """The first objects behind `after`, by name, of those whose name begins with `prefix`."""
+        found = [] if self._objects is None else await self._objects.list(prefix)
+        behind = (info for info in found if info.name > after)
+        # One more than fits tells whether there is another page.
+        page = nsmallest(_OBJECTS_AT_ONCE + 1, behind, key=lambda info: info.name)
+        return ObjectPage(page[:_OBJECTS_AT_ONCE], len(page) > _OBJECTS_AT_ONCE)
 
     async def create_object(self, name: str, content: bytes) -> None:
         """Create an object. Raises ObjectExistsError."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
-from bucketq.broker.listing import Page, list_jobs
+from bucketq.broker.listing import Page, list_page
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
@@ -52,7 +52,7 @@ from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import check_schedule
 from bucketq.state import Stats
-from bucketq.storage.port import ObjectInfo, check_object_name
+from bucketq.storage.port import ObjectInfo, ObjectPage, check_object_name
 from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
 
@@ -190,17 +190,13 @@ class Service:
     ) -> Page:
         """One page of the jobs that are in the queue."""
         page = await self.broker.lead(
-            lambda queue: list_jobs(queue, status, entrypoint, page_size, page_token)
+            lambda queue: list_page(queue, status, entrypoint, page_size, page_token)
         )
         return Page(list(map(caller.shown, page.jobs)), page.next_token)
 
     async def read_object(self, name: str, caller: Caller) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""
-        try:
-            check_object_name(name or "queue.json")
-        except StorageError as error:
-            # Not a failure of the storage, to be tried again.
-            raise ConfigurationError(str(error)) from error
+        _check_object_name(name or "queue.json")
         content = await self.broker.lead(lambda queue: queue.read_object(name))
         return content if name or caller.may(Role.ADMIN) else redacted(content)
 
@@ -215,9 +211,23 @@ class Service:
             raise ConfigurationError(f"clients create segments, payloads and staged parts, not {name!r}")
         await self.broker.lead(lambda queue: queue.create_object(name, content))
 
+    async def list_objects(self, prefix: str, after: str) -> ObjectPage:
+        """The next of the objects beside the queue whose name begins with `prefix`."""
+        # As long as something may follow the prefix that makes it a name.
+        _check_object_name(f"{prefix}x")
+        return await self.broker.lead(lambda queue: queue.list_objects(prefix, after))
+
     async def collect_garbage(self, *, dry_run: bool) -> list[ObjectInfo]:
         """Remove the objects that nothing refers to."""
         return await self.broker.lead(lambda queue: queue.collect_garbage(dry_run=dry_run))
+
+
+def _check_object_name(name: str) -> None:
+    try:
+        check_object_name(name)
+    except StorageError as error:
+        # Not a failure of the storage, to be tried again.
+        raise ConfigurationError(str(error)) from error
 
 
 def _check_name(what: str, name: str) -> None:

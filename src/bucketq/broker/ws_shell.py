@@ -22,13 +22,13 @@ from google.protobuf.message import DecodeError
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
-from bucketq.broker.calls.payload import NO_JSON
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, TooManyRequestsError
+from bucketq.told import NO_JSON
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import http_refusal_message
 

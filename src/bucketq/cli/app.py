@@ -13,14 +13,18 @@ from typing import Annotated, Any
 import typer
 
 import bucketq
+from bucketq.cli.archive import archive
 from bucketq.cli.config import config
 from bucketq.cli.configuration import CURRENT, FILE, Configuration
 from bucketq.cli.enqueue import enqueue
 from bucketq.cli.help import SectionedCommand, SectionedGroup
 from bucketq.cli.init import init
+from bucketq.cli.jobs import jobs
 from bucketq.cli.options import with_settings
 from bucketq.cli.pipeline import accept, replay, report, run
 from bucketq.cli.serve import serve
+from bucketq.cli.show import show
+from bucketq.cli.stats import stats
 from bucketq.cli.token import token
 from bucketq.cli.verify import verify
 from bucketq.cli.work import work
@@ -89,6 +93,10 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_BEGIN, "enqueue", enqueue),
     (_BEGIN, "work", work),
     (_BEGIN, "serve", serve),
+    (_LOOK, "jobs", jobs),
+    (_LOOK, "show", show),
+    (_LOOK, "stats", stats),
+    (_LOOK, "archive", archive),
     (_CARE, "verify", verify),
     (_CARE, "config", config),
     (_DATA, "replay", replay),

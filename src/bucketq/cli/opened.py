@@ -9,6 +9,7 @@ from bucketq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bucketq.queue import Queue
+    from bucketq.state import QueueState
 
 
 def queue_url(at: str = "", url: str = "") -> str:
@@ -32,3 +33,15 @@ async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
 
     async with connect(queue_url(at, url), settings=CURRENT.get().settings()) as queue:
         yield queue
+
+
+async def read_existing(queue: "Queue") -> "QueueState":
+    """queue.json without its backlog. Raises ConfigurationError if there is none: the URL may be misspelt."""
+    from bucketq.storage.port import describe
+
+    state = await queue.read_file()
+    if not state.version:
+        raise ConfigurationError(
+            f"there is no queue at {describe(queue.storage)}; is the URL right? `bucketq enqueue` makes one"
+        )
+    return state

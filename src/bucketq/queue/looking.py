@@ -1,10 +1,15 @@
 """Looking: how jobs and the whole queue stand."""
 
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
 from bucketq.batches import BatchCounts
 from bucketq.codec import decode
+from bucketq.duration import Duration, seconds_of
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
-from bucketq.job import Claim, Job
-from bucketq.operation import Count, Find, FindBatch
+from bucketq.job import Claim, Job, JobStatus
+from bucketq.listing import START, Chosen, Place, list_jobs
+from bucketq.operation import Count, Find, FindBatch, Listed, ListInFile
 from bucketq.queue.channel import Channel
 from bucketq.segment import Segment, SegmentLines, lost
 from bucketq.side_objects import unreachable
@@ -54,6 +59,36 @@ class Looking(Channel):
             raise ConfigurationError(f"fetch_payload takes the Job that find or read_state gave, not {job!r}")
         return (await self._payloads.read(job)).payload
 
+    async def jobs(
+        self,
+        *,
+        status: JobStatus | str | None = None,
+        entrypoint: str | None = None,
+        older_than: Duration | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Job]:
+        """The jobs that wait, run or are dead: those that run first, then each status in its order.
+
+            async for job in q.jobs(status="queued", older_than=3600, limit=20):
+                print(job.id, job.entrypoint, job.created_at)
+
+        `older_than` is the least time since a job was enqueued; `text` stands in its payload (unless
+        that is a large one), error, note, key or id. Segments are read as the list gets to them. What
+        changes meanwhile may be missed, or told as it was. Raises ConfigurationError.
+        """
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ConfigurationError(f"limit is a whole number from 1, or None, not {limit!r}")
+        before = None
+        if older_than is not None:
+            before = self._clock.now() - timedelta(seconds=seconds_of(older_than, "older_than"))
+        told = 0
+        async for job in self._list(Chosen(_status(status), entrypoint, before, text)):
+            yield job
+            told += 1
+            if told == limit:
+                return
+
     async def read_state(self) -> QueueState:
         """Read the whole queue as it is now, with every segment of its backlog.
 
@@ -75,23 +110,37 @@ class Looking(Channel):
                     raise lost(next(iter(state.backlog)), str(error)) from error
                 seen = etag
 
-    async def _read_file(self) -> QueueState:
+    async def read_file(self) -> QueueState:
+        """Read queue.json as it is now, without the segments of its backlog.
+
+            state = await q.read_file()
+            print(state.leader, state.size, len(state.backlog))
+
+        It costs the same however many jobs wait; `state.stats` counts those in segments too.
+        """
         content, etag = await self.storage.read()
         return QueueState() if etag is None else decode(content, describe(self.storage))
 
+    def _list(self, chosen: Chosen, after: Place = START) -> AsyncIterator[Job]:
+        return list_jobs(lambda: self._list_in_file(chosen), self._read_segment, chosen, after)
+
+    async def _list_in_file(self, chosen: Chosen) -> Listed:
+        return ListInFile(chosen.status, chosen.entrypoint)(await self.read_file())
+
+    async def _read_segment(self, segment: Segment) -> bytes:
+        if self._objects is None:
+            raise unreachable("waiting jobs are")
+        return await self._objects.read(segment.name)
+
     async def _read_backlog(self, state: QueueState) -> None:
         for segment in tuple(state.backlog):
-            if self._objects is None:
-                raise unreachable("waiting jobs are")
-            state.shelf.put(segment, await self._objects.read(segment.name))
+            state.shelf.put(segment, await self._read_segment(segment))
             state.absorb(segment)
 
     async def _find_in(self, segments: list[Segment], job_id: str) -> Job | None:
         # One by one, and none is kept: there may be many.
         for segment in segments:
-            if self._objects is None:
-                raise unreachable("waiting jobs are")
-            lines = SegmentLines(segment, await self._objects.read(segment.name))
+            lines = SegmentLines(segment, await self._read_segment(segment))
             if job := lines.find(segment, job_id):
                 return job
         return None
@@ -101,3 +150,11 @@ class Looking(Channel):
             if await self._find_in([segment], job_id):
                 return segment
         return None
+
+
+def _status(status: JobStatus | str | None) -> JobStatus | None:
+    try:
+        return None if status is None else JobStatus(status)
+    except ValueError:
+        known = ", ".join(JobStatus)
+        raise ConfigurationError(f"a job in the queue is {known}; there is no status {status!r}") from None

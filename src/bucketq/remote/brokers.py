@@ -20,7 +20,7 @@ from bucketq.mint import Mint
 from bucketq.operation import Answers, Operation
 from bucketq.patience import Patience
 from bucketq.retry import Backoff
-from bucketq.storage.port import ObjectInfo
+from bucketq.storage.port import ObjectInfo, ObjectPage
 from bucketq.wanted import Wanted
 
 T = TypeVar("T")
@@ -63,6 +63,10 @@ class Brokers(Protocol):
 
     async def create_object(self, address: str, name: str, content: bytes) -> None:
         """Create a segment or a payload."""
+        ...
+
+    async def list_objects(self, address: str, prefix: str, after: str) -> ObjectPage:
+        """The next of the objects beside the queue whose name begins with `prefix`."""
         ...
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:

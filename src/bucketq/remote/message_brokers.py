@@ -19,7 +19,7 @@ from bucketq.ending import Ending
 from bucketq.errors import ConfigurationError
 from bucketq.operation import Answers, Operation, Refresh
 from bucketq.remote.brokers import UnreachableError
-from bucketq.storage.port import ObjectInfo
+from bucketq.storage.port import ObjectInfo, ObjectPage
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import Wanted, names_of
 from bucketq.wire import answer_of, ending_of, info_of, operation_message
@@ -50,6 +50,15 @@ class MessageBrokers(ABC):
     async def wait_ready(self, address: str, wanted: Wanted, timeout_s: float) -> None:
         request = pb.WaitReadyRequest(entrypoints=names_of(wanted), timeout_us=int(timeout_s * 1e6))
         await self._ask(address, "WaitReady", request, pb.Done)
+
+    async def list_objects(self, address: str, prefix: str, after: str) -> ObjectPage:
+        request = pb.ListObjectsRequest(prefix=prefix, after=after)
+        response = await self._ask(address, "ListObjects", request, pb.ListObjectsResponse)
+        with understanding(address):
+            page = ObjectPage(list(map(info_of, response.objects)), response.has_more)
+            if page.has_more and max((info.name for info in page.objects), default="") <= after:
+                raise ValueError("a listing that does not go on")
+            return page
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
         request = pb.CollectGarbageRequest(dry_run=dry_run)

@@ -6,11 +6,9 @@ from typing import Protocol, TypeVar
 
 from bucketq.errors import ConfigurationError
 from bucketq.remote.brokers import Brokers
-from bucketq.storage.port import ObjectInfo
+from bucketq.storage.port import ObjectInfo, ObjectPage
 
 T = TypeVar("T")
-
-_NOT_HERE = "a client of a broker does not do this; open the queue's storage itself"
 
 
 class Asks(Protocol):
@@ -38,7 +36,9 @@ class RemoteStorage:
         return await self.read()
 
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
-        raise ConfigurationError(_NOT_HERE)
+        raise ConfigurationError(
+            "a client of a broker does not write queue.json; open the queue's storage itself"
+        )
 
 
 class RemoteObjects:
@@ -57,5 +57,13 @@ class RemoteObjects:
         # What nothing refers to is left to the broker's own collector.
         return None
 
-    def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        raise ConfigurationError(_NOT_HERE)
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        after, has_more = "", True
+        while has_more:
+            page = await self._next_page(prefix, after)
+            for info in page.objects:
+                yield info
+            after, has_more = page.objects[-1].name if page.objects else "", page.has_more
+
+    async def _next_page(self, prefix: str, after: str) -> ObjectPage:
+        return await self._client.ask(lambda brokers, address: brokers.list_objects(address, prefix, after))

@@ -48,6 +48,13 @@ class ObjectInfo(NamedTuple):
     modified_at: datetime
 
 
+class ObjectPage(NamedTuple):
+    """Some of the objects of a listing, by name, and whether there are more behind them."""
+
+    objects: list[ObjectInfo]
+    has_more: bool
+
+
 class Objects(Protocol):
     """The objects beside a queue. They are created once and never changed.
 

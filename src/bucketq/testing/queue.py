@@ -16,6 +16,7 @@ from bucketq.testing.contract.dead_letters import DeadLetters
 from bucketq.testing.contract.flow import Flow
 from bucketq.testing.contract.keys import Keys
 from bucketq.testing.contract.limits import Limits
+from bucketq.testing.contract.listing import Listing
 from bucketq.testing.contract.order import Order
 from bucketq.testing.contract.payloads import Payloads
 from bucketq.testing.contract.schedules import Schedules
@@ -31,6 +32,7 @@ class QueueContract(
     Transactions,
     Keys,
     DeadLetters,
+    Listing,
     Flow,
     Schedules,
     Limits,

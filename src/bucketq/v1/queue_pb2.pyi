@@ -741,6 +741,22 @@ class ObjectInfo(_message.Message):
     modified_at_us: int
     def __init__(self, name: _Optional[str] = ..., size_bytes: _Optional[int] = ..., modified_at_us: _Optional[int] = ...) -> None: ...
 
+class ListObjectsRequest(_message.Message):
+    __slots__ = ("prefix", "after")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    after: str
+    def __init__(self, prefix: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class ListObjectsResponse(_message.Message):
+    __slots__ = ("objects", "has_more")
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    objects: _containers.RepeatedCompositeFieldContainer[ObjectInfo]
+    has_more: bool
+    def __init__(self, objects: _Optional[_Iterable[_Union[ObjectInfo, _Mapping]]] = ..., has_more: _Optional[bool] = ...) -> None: ...
+
 class CollectGarbageResponse(_message.Message):
     __slots__ = ("removed",)
     REMOVED_FIELD_NUMBER: _ClassVar[int]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
+from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.claims import ClaimRef
 from bucketq.broker.calls.new_job import AnyJob, Following, NewJob
 from bucketq.broker.calls.payload import content_of
@@ -14,6 +14,7 @@ from bucketq.broker.served import ServedQueue
 from bucketq.errors import JobNotFoundError
 from bucketq.job import IfDead
 from bucketq.new_batch import Then
+from bucketq.told import Told
 
 _IF_BASE64 = {
     "if": IF_BASE64["if"],

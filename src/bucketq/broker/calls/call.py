@@ -18,11 +18,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bucketq.broker.access import Caller, Role
-from bucketq.broker.calls.payload import NO_JSON
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
 from bucketq.job import Claim
+from bucketq.told import NO_JSON
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Asked")
@@ -35,10 +35,6 @@ class Asked(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=
     """
 
     rules: ClassVar[dict[str, Any]] = {}
-
-
-class Told(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """What a call is answered."""
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
-from bucketq.broker.calls.payload import Encoding, told_payload
-from bucketq.broker.calls.shapes import Name, Seconds, Status, Wait, Whole
+from bucketq.broker.calls.call import Asked, Call, Visit, call, given
+from bucketq.broker.calls.shapes import Name, Seconds, Wait, Whole
 from bucketq.broker.problem import Problem
 from bucketq.failure import TRACE_MAX
 from bucketq.job import Claim, Job
 from bucketq.operation import Bury
 from bucketq.progress import NOTE_MAX
+from bucketq.told import Encoding, Status, Told, told_payload
 from bucketq.wanted import WANTED_MAX, wanted_of
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=200)]

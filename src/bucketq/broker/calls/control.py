@@ -7,11 +7,12 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
+from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.jobs import OneJob, Submitted
 from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.shapes import Name, Whole
 from bucketq.limits import RATE_MAX, RATE_MIN, Limit
+from bucketq.told import Told
 
 Rate = Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)]
 MaxRunning = Annotated[int, Meta(ge=0, le=2**53 - 1)]

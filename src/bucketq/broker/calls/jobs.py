@@ -5,16 +5,15 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
-from bucketq.broker.calls.job import JobTold
-from bucketq.broker.calls.looking import QueueCounts, counted
+from bucketq.broker.calls.call import Asked, Call, Visit, call, given
+from bucketq.broker.calls.looking import address_of
 from bucketq.broker.calls.new_job import NewJob
-from bucketq.broker.calls.payload import told_result
-from bucketq.broker.calls.shapes import Name, Status, Wait
+from bucketq.broker.calls.shapes import Name, Wait
 from bucketq.broker.listing import PAGE_SIZE, PAGE_SIZE_MAX
 from bucketq.broker.served import ServedQueue
 from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus
+from bucketq.told import JobTold, QueueCounts, Status, Told, told_result
 
 
 class Submitted(Told):
@@ -57,7 +56,7 @@ async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
         asked.page_token,
         visit.caller,
     )
-    counts = counted(visit.service, await visit.service.stats())
+    counts = QueueCounts.fields_of(await visit.service.stats(), address_of(visit.service))
     return JobPage(**counts, jobs=list(map(JobTold.of, page.jobs)), next_page_token=page.next_token)
 
 

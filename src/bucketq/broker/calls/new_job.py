@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from bucketq.broker.calls.call import Asked
-from bucketq.broker.calls.payload import Encoding, content_of
+from bucketq.broker.calls.payload import content_of
 from bucketq.broker.calls.shapes import (
     IF_BASE64,
     NOT_BOTH_TIMES,
@@ -21,6 +21,7 @@ from bucketq.broker.calls.shapes import (
 )
 from bucketq.job import IfDead
 from bucketq.new_job import JobOptions
+from bucketq.told import Encoding
 
 # The entrypoint of a job that was submitted without a type.
 DEFAULT_TYPE = "default"

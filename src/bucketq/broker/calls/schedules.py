@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Asked, Call, Told, Visit, call, given
-from bucketq.broker.calls.job import JobTold
+from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.new_job import SingleJob
 from bucketq.broker.calls.shapes import IF_BASE64, Name, Seconds
 from bucketq.new_job import NAME_MAX
 from bucketq.schedule import EVERY_MIN_S, Missed, Schedule
+from bucketq.told import JobTold, Told
 
 # Not all that is wrong with them can be said in a pattern.
 Cron = Annotated[str, Meta(extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})]

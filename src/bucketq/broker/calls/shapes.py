@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from bucketq.broker.service import WAIT_MAX_S
-from bucketq.job import JobStatus
 from bucketq.new_job import NAME_MAX
 
 # What every JSON reader can hold without rounding.
@@ -18,7 +17,6 @@ Priority = Annotated[int, Meta(ge=-_WHOLE_MAX, le=_WHOLE_MAX)]
 Seconds = Annotated[float, Meta(ge=0, lt=1e11)]
 Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 Moment = Annotated[datetime, Meta(tz=True)]
-Status = Annotated[str, Meta(extra_json_schema={"enum": [*JobStatus, "completed", "cancelled", "expired"]})]
 
 
 def not_both(one: str, other: str) -> dict[str, Any]:

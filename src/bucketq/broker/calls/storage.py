@@ -3,9 +3,10 @@
 from msgspec import UNSET, UnsetType
 
 from bucketq.broker.access import Role
-from bucketq.broker.calls.call import Call, Told, Visit, call
+from bucketq.broker.calls.call import Call, Visit, call
 from bucketq.broker.calls.looking import Nothing
 from bucketq.storage import RequestStats
+from bucketq.told import Told
 
 
 class Requests(Told, omit_defaults=False):

@@ -6,10 +6,9 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from bucketq.archived_job import ArchivedJob
-from bucketq.broker.calls.call import Told
-from bucketq.broker.calls.payload import Encoding, told_payload, told_result
-from bucketq.broker.calls.shapes import Status
 from bucketq.job import Attempt, IfDead, Job, Outcome
+from bucketq.told.payload import Encoding, told_payload, told_result
+from bucketq.told.shape import Status, Told
 
 
 class AttemptTold(Told):

@@ -1,0 +1,119 @@
+"""`bucketq archive`: the finished jobs."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bucketq.cli.durations import duration_of
+from bucketq.cli.lines import Line, moment, one_line, span, tell, tell_more
+from bucketq.cli.opened import opened, read_existing
+from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.told import tell_json, tell_table
+from bucketq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bucketq.archived_job import ArchivedJob
+
+_HEAD = Line(f"{'ID':36}  {'STATUS':9}  {'FINISHED':20}  {'TOOK':>5}  ENTRYPOINT", "bold")
+_FINISHED = ("completed", "dead", "cancelled", "expired")
+_STYLES = {"dead": "red", "cancelled": "yellow", "expired": "yellow"}
+
+
+async def archive(
+    at: At = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Finished from then on: 2h ago, or 2026-02-15T10:00 (UTC).")
+    ] = "1d",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Finished before: as --since.")] = "",
+    entrypoint: Annotated[str, typer.Option("--entrypoint", "-e", help="Only those of this handler.")] = "",
+    status: Annotated[
+        str, typer.Option(metavar="STATUS", help="completed, dead, cancelled or expired.")
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
+    summary: Annotated[bool, typer.Option("--summary", help="Count them instead.")] = False,
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """List the finished jobs, hour by hour, the oldest first.
+
+    With --json each job is a line.
+
+    \b
+      bucketq archive --since 7d --status dead --limit 0 --json > dead.jsonl
+      bucketq archive --since 1h --summary
+    """
+    from bucketq.archive import Archive
+
+    now = datetime.now(UTC)
+    begin, end = moment_of(since, "--since", now), moment_of(until, "--until", now) if until else None
+    async with opened(at, url) as queue:
+        await read_existing(queue)
+        found = Archive(queue.storage).jobs(
+            since=begin, until=end, entrypoint=entrypoint or None, status=status or None
+        )
+        if summary:
+            await _summarise(found, as_json)
+        else:
+            await _list(found, limit, as_json)
+    return 0
+
+
+def moment_of(text: str, flag: str, now: datetime) -> datetime:
+    """A time: so long ago, or an ISO date or time, in UTC if it does not say. Raises ConfigurationError.
+
+    >>> moment_of("2026-02-15", "--since", datetime.now(UTC))
+    datetime.datetime(2026, 2, 15, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    try:
+        given = datetime.fromisoformat(text)
+        return given if given.tzinfo else given.replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    try:
+        return now - duration_of(text, flag)
+    except (ConfigurationError, OverflowError):
+        raise ConfigurationError(
+            f"{flag} takes how long ago, such as 90s, 30m, 12h or 7d, or a time such as 2026-02-15T10:00,"
+            f" not {text!r}"
+        ) from None
+
+
+async def _list(found: "AsyncIterator[ArchivedJob]", limit: int, as_json: bool) -> None:
+    from bucketq.told import JobTold
+
+    listed = 0
+    async for job in found:
+        if limit and listed == limit:
+            tell_more(limit)
+            return
+        listed += 1
+        if as_json:
+            tell_json(JobTold.of_archived(job))
+            continue
+        if listed == 1:
+            tell(_HEAD)
+        tell(_line(job))
+
+
+def _line(job: "ArchivedJob") -> Line:
+    took = "" if job.claimed_at is None else span((job.finished_at - job.claimed_at).total_seconds())
+    text = (
+        f"{one_line(job.id):36}  {job.status.value:9}  {moment(job.finished_at)}  {took:>5}"
+        f"  {one_line(job.entrypoint)}"
+    )
+    about = one_line(job.error or "")
+    return Line(f"{text}  {about}" if about else text, _STYLES.get(job.status.value, ""))
+
+
+async def _summarise(found: "AsyncIterator[ArchivedJob]", as_json: bool) -> None:
+    counts: dict[str, dict[str, int]] = {}
+    async for job in found:
+        of_type = counts.setdefault(job.entrypoint, dict.fromkeys(_FINISHED, 0))
+        of_type[job.status.value] += 1
+    if as_json:
+        tell_json([{"type": name, **of_type} for name, of_type in sorted(counts.items())])
+        return
+    rows = [(*of_type.values(), name) for name, of_type in sorted(counts.items())]
+    tell_table((*_FINISHED, "entrypoint"), rows)

@@ -1,0 +1,154 @@
+"""`bucketq show`: all that is known of one job."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bucketq.cli.lines import Line, indented, moment, one_line, printable, span, tell
+from bucketq.cli.opened import opened
+from bucketq.cli.options import AsJson, Url
+from bucketq.cli.told import tell_json
+
+if TYPE_CHECKING:
+    from bucketq.archived_job import ArchivedJob
+    from bucketq.job import Attempt, Job
+    from bucketq.queue import Queue
+
+
+async def show(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
+    payload: Annotated[
+        bool, typer.Option("--payload", help="Write the payload to standard output, as it is, and no more.")
+    ] = False,
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """Show a job: what happened to it, its attempts and errors, its payload.
+
+    Also a finished one, as long as the archive keeps it. Exit code 1: there is no such job.
+    """
+    from bucketq.job import Job
+    from bucketq.told import JobTold
+
+    async with opened(url=url) as queue:
+        job = await queue.find(job_id) or await _find_finished(queue, job_id)
+        if job is None:
+            print(f"bucketq: job {job_id} is neither in the queue nor in its archive", file=sys.stderr)
+            return 1
+        if payload:
+            content = await _payload_of(queue, job)
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+            return 0
+    if as_json:
+        tell_json(JobTold.of(job) if isinstance(job, Job) else JobTold.of_archived(job))
+    else:
+        for line in _told(job):
+            tell(line)
+    return 0
+
+
+async def _find_finished(queue: "Queue", job_id: str) -> "ArchivedJob | None":
+    from bucketq.archive import Archive
+    from bucketq.storage.port import Bucket
+
+    return await Archive(queue.storage).find(job_id) if isinstance(queue.storage, Bucket) else None
+
+
+async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
+    from bucketq.archive import Archive
+    from bucketq.job import Job
+
+    return await (
+        queue.fetch_payload(job) if isinstance(job, Job) else Archive(queue.storage).fetch_payload(job)
+    )
+
+
+def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
+    from bucketq.job import Job
+    from bucketq.timeline import timeline
+
+    yield Line(f"{printable(job.id)}  {job.status.value}", "bold")
+    for name, value in _facts(job):
+        yield Line(f"{name:12}  {one_line(str(value))}")
+    yield from _section(
+        "Timeline", (Line(f"  {moment(when)}  {one_line(what)}") for when, what in timeline(job))
+    )
+    attempts = job.history if isinstance(job, Job) else job.attempts
+    for attempt in attempts:
+        if attempt.error or attempt.trace:
+            yield from _section(_attempted(attempt), indented("\n".join(_evidence(attempt))))
+    yield from _section("Payload", _payload_lines(job))
+    if not isinstance(job, Job) and job.result is not None:
+        yield from _section("Result", _json_lines(job.result))
+
+
+def _facts(job: "Job | ArchivedJob") -> "Iterator[tuple[str, object]]":
+    from bucketq.job import Job
+
+    yield "entrypoint", job.entrypoint
+    if job.priority:
+        yield "priority", job.priority
+    if isinstance(job, Job):
+        yield "attempts", f"{job.failures} of {job.max_attempts}, crashes {job.crashes} of {job.max_crashes}"
+        if job.is_cancelled:
+            yield "cancelled", "its worker is told by its next heartbeat"
+        if job.after:
+            yield "after", ", ".join(job.after)
+        yield from _given(timeout=job.timeout_s and f"{job.timeout_s:g} s", batch=job.batch)
+    else:
+        yield "attempts", job.attempts_total
+        yield from _given(batch=job.job_batch)
+    yield from _given(worker=job.worker, key=job.key, tenant=job.tenant)
+    yield from _given(limit_key=job.limit_key, redrive_of=job.redrive_of)
+
+
+def _given(**facts: object) -> "Iterator[tuple[str, object]]":
+    return ((name.replace("_", " "), value) for name, value in facts.items() if value)
+
+
+def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+    yield Line("")
+    yield Line(title, "bold")
+    yield from lines
+
+
+def _attempted(attempt: "Attempt") -> str:
+    took = span((attempt.ended_at - attempt.claimed_at).total_seconds())
+    return f"{moment(attempt.claimed_at)}  {attempt.outcome.value.replace('_', ' ')} after {took}"
+
+
+def _evidence(attempt: "Attempt") -> Iterator[str]:
+    if attempt.error:
+        yield attempt.error
+    if attempt.trace:
+        yield attempt.trace
+
+
+def _payload_lines(job: "Job | ArchivedJob") -> Iterator[Line]:
+    import msgspec
+
+    from bucketq.told import NO_JSON
+
+    if job.payload_object is not None and not job.payload:
+        yield Line(f"  {job.payload_size} bytes, in an object; --payload writes them")
+        return
+    if not job.payload:
+        yield Line("  none")
+        return
+    try:
+        yield from indented(msgspec.json.format(job.payload, indent=2).decode())
+    except NO_JSON:
+        text = job.payload.decode(errors="replace")
+        if "\ufffd" in text:
+            yield Line(f"  {len(job.payload)} bytes that are no text; --payload writes them")
+        else:
+            yield from indented(text)
+
+
+def _json_lines(value: object) -> Iterator[Line]:
+    import msgspec
+
+    return indented(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -1,0 +1,154 @@
+"""Listing: the live jobs of a queue in a settled order, without reading more segments than are looked at.
+
+    queue.json   ─ sorted ──────────┐
+    segment 1    ─ sorted already ──┼─ merged ──▶ those that run, then each status, each line in its order
+    segment 2    ─ not read before its first job's turn has come
+
+Between two looks at the queue jobs may move: what changes meanwhile may be missed, or told as it was.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
+from heapq import heappop, heappush, heapreplace
+from itertools import count
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.job import Job, JobStatus
+from bucketq.operation import Listed
+from bucketq.segment import Segment, SegmentLines, key_of
+
+# One status after the other, each line in its order.
+Place = tuple[int, int, int, int]
+START: Place = (-1, 0, 0, 0)
+
+_RANKS = {
+    JobStatus.IN_PROGRESS: 0,
+    JobStatus.QUEUED: 1,
+    JobStatus.SCHEDULED: 2,
+    JobStatus.BLOCKED: 3,
+    JobStatus.DEAD: 4,
+}
+# After so many jobs the others on the event loop have their turn.
+_JOBS_AT_A_STRETCH = 50
+
+
+class Chosen(NamedTuple):
+    """Which jobs somebody asks for."""
+
+    status: JobStatus | None = None
+    entrypoint: str | None = None
+    created_before: datetime | None = None
+    # What stands in the payload, the error, the note, the key or the id.
+    text: str | None = None
+
+    def has(self, job: Job) -> bool:
+        """Whether a job of the status and the entrypoint is one of them."""
+        if self.created_before is not None and job.created_at >= self.created_before:
+            return False
+        return self.text is None or _mentions(job, self.text)
+
+
+async def list_jobs(
+    look: Callable[[], Awaitable[Listed]],
+    read: Callable[[Segment], Awaitable[bytes]],
+    chosen: Chosen,
+    after: Place = START,
+) -> AsyncIterator[Job]:
+    """The chosen jobs behind a place. Raises CorruptStateError.
+
+    `look` tells those in queue.json of the status and the entrypoint, and the segments of more.
+    """
+    missing = ""
+    seen = 0
+    while True:
+        listed = await look()
+        line = _Line(listed, after)
+        while line:
+            if (segment := line.next_unread()) is not None:
+                try:
+                    line.add(segment, await read(segment))
+                except ObjectNotFoundError as error:
+                    # Used up meanwhile, unless the queue still names it.
+                    if missing == segment.name:
+                        raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                    missing = segment.name
+                    break
+                continue
+            job = line.pop()
+            after = place_of(job)
+            if chosen.has(job):
+                yield job
+            seen += 1
+            if seen % _JOBS_AT_A_STRETCH == 0:
+                await asyncio.sleep(0)
+        else:
+            return
+
+
+def place_of(job: Job) -> Place:
+    """Where a job stands in the list."""
+    return (_RANKS[job.status], *key_of(job))
+
+
+class _Line:
+    """The jobs of a queue behind a place: those in queue.json, and in segments that are read in time."""
+
+    def __init__(self, listed: Listed, after: Place) -> None:
+        self._after = after
+        self._numbers = count()
+        # The next job of each source, and those that follow it there.
+        self._heads: list[tuple[Place, int, Job, Iterator[Job]]] = []
+        self._unread = sorted((one for one in listed.segments if _last(one) > after), key=_first)
+        self._unread.reverse()
+        self._add(sorted(listed.jobs, key=place_of))
+
+    def __bool__(self) -> bool:
+        return bool(self._heads or self._unread)
+
+    def next_unread(self) -> Segment | None:
+        """The segment that has to be read now, if any."""
+        if self._unread and (not self._heads or _first(self._unread[-1]) < self._heads[0][0]):
+            return self._unread.pop()
+        return None
+
+    def add(self, segment: Segment, content: bytes) -> None:
+        """Bring in the jobs of a segment."""
+        rank, *key = self._after
+        if rank == _RANKS[segment.status]:
+            # Those before it need not even be decoded.
+            first, second, third = key
+            segment = replace(segment, first=max(segment.first, (first, second, third)))
+        self._add(SegmentLines(segment, content).jobs(segment))
+
+    def pop(self) -> Job:
+        """The next job."""
+        _, number, job, rest = self._heads[0]
+        follower = next(rest, None)
+        if follower is None:
+            heappop(self._heads)
+        else:
+            heapreplace(self._heads, (place_of(follower), number, follower, rest))
+        return job
+
+    def _add(self, jobs: Iterable[Job]) -> None:
+        behind = (job for job in jobs if place_of(job) > self._after)
+        if (job := next(behind, None)) is not None:
+            heappush(self._heads, (place_of(job), next(self._numbers), job, behind))
+
+
+def _first(segment: Segment) -> Place:
+    return (_RANKS[segment.status], *segment.first)
+
+
+def _last(segment: Segment) -> Place:
+    return (_RANKS[segment.status], *segment.last)
+
+
+def _mentions(job: Job, text: str) -> bool:
+    if text.encode() in job.payload:
+        return True
+    return any(text in told for told in (job.error, job.note, job.key, job.id) if told is not None)

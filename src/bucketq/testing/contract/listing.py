@@ -1,0 +1,54 @@
+"""Listing: the live jobs, in a settled order, all or some of them."""
+
+from typing import Any
+
+from bucketq.errors import ConfigurationError
+from bucketq.job import JobStatus
+from bucketq.queue import Queue
+from bucketq.testing.contract.suite import QueueSuite, raises
+
+
+class Listing(QueueSuite):
+    """The live jobs, in a settled order, all or some of them."""
+
+    async def test_jobs_are_listed_status_by_status_each_in_its_order(self) -> None:
+        async with self.open() as q:
+            await self._dead_job(q, "mail", "dead")
+            last = await q.enqueue("mail", "last", priority=5)
+            ids = await q.enqueue_many("mail", range(30))
+            running = await q.dequeue("mail", batch_size=3)
+            first = await q.enqueue("thumb", "first", priority=-1)
+            late = await q.enqueue("mail", "late", delay=7200)
+            soon = await q.enqueue("thumb", "soon", delay=3600)
+            blocked = await q.enqueue("mail", "blocked", after=[last])
+            listed = await _ids(q)
+            assert listed[:3] == [job.id for job in running]
+            assert listed[3:-1] == [first.id, *ids[3:], last.id, soon.id, late.id, blocked.id]
+            assert len(listed) == 36, "the dead one comes last"
+            statuses = [job.status async for job in q.jobs()]
+            assert statuses[0] is JobStatus.IN_PROGRESS
+            assert statuses[-1] is JobStatus.DEAD
+
+    async def test_jobs_are_chosen_by_status_entrypoint_age_and_text(self) -> None:
+        async with self.open() as q:
+            dead = await self._dead_job(q, "mail", "x")
+            await q.enqueue_many("mail", range(20))
+            thumbs = await q.enqueue_many("thumb", [{"image": f"cat-{number}.png"} for number in range(20)])
+            keyed = await q.enqueue("thumb", {"image": "dog"}, key="dog-7")
+            assert await _ids(q, status="dead") == [dead.id]
+            assert await _ids(q, status=JobStatus.QUEUED, entrypoint="thumb") == [*thumbs, keyed.id]
+            assert await _ids(q, entrypoint="nobody") == []
+            assert await _ids(q, limit=5, entrypoint="thumb") == list(thumbs[:5])
+            assert len(await _ids(q, limit=100)) == 42
+            assert await _ids(q, text="boom") == [dead.id], "its error"
+            assert await _ids(q, text="dog-7") == [keyed.id], "its key"
+            assert await _ids(q, text=thumbs[13]) == [thumbs[13]], "its id"
+            assert await _ids(q, older_than=3600) == []
+            assert len(await _ids(q, older_than=0)) == 42
+            for wrong in ({"status": "finished"}, {"limit": 0}, {"older_than": -1}):
+                with raises(ConfigurationError):
+                    await _ids(q, **wrong)
+
+
+async def _ids(q: Queue, **chosen: Any) -> list[str]:
+    return [job.id async for job in q.jobs(**chosen)]

@@ -1,0 +1,23 @@
+"""Told: what is said of a queue in JSON, alike by REST, WebSocket and the command line."""
+
+from bucketq.told.job import AttemptTold, JobTold
+from bucketq.told.payload import NO_JSON, Encoding, told_payload, told_result
+from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
+from bucketq.told.shape import Status, Told
+from bucketq.told.stats import QueueCounts, QueueStats
+
+__all__ = [
+    "NO_JSON",
+    "AttemptTold",
+    "BrokerTold",
+    "Encoding",
+    "JobTold",
+    "QueueCounts",
+    "QueueStats",
+    "QueueTold",
+    "Status",
+    "Told",
+    "TypeCounts",
+    "told_payload",
+    "told_result",
+]

@@ -1,0 +1,86 @@
+"""How a whole queue stands, in JSON: all that queue.json tells, however many jobs wait beside it."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Self
+
+from bucketq.job import JobStatus
+from bucketq.mint import time_of
+from bucketq.state import QueueState
+from bucketq.told.shape import Told
+from bucketq.told.stats import QueueStats
+
+
+class BrokerTold(Told):
+    """The broker that leads, where clients reach it, and when it last said that it lives."""
+
+    address: str
+    epoch: int
+    beat_at: datetime
+    http: str = ""
+
+
+class TypeCounts(Told):
+    """The jobs of one type."""
+
+    type: str
+    queued: int = 0
+    scheduled: int = 0
+    blocked: int = 0
+    in_progress: int = 0
+    dead: int = 0
+    is_paused: bool = False
+
+
+class QueueTold(QueueStats, omit_defaults=True):
+    """How a queue stands. `oldestAt` is since when the job waits, about, that does so for the longest."""
+
+    version: int
+    queue_bytes: int
+    segments: int
+    types: list[TypeCounts]
+    is_paused: bool = False
+    oldest_at: datetime | None = None
+    leader: BrokerTold | None = None
+
+    @classmethod
+    def of_state(cls, state: QueueState) -> Self:
+        """The queue as queue.json has it; its backlog need not have been read."""
+        leader = state.leader
+        return cls.of(
+            state.stats,
+            leader.http if leader else "",
+            version=state.version,
+            queue_bytes=state.size,
+            segments=len(state.backlog),
+            is_paused=state.limits.is_paused,
+            types=_types(state),
+            oldest_at=_oldest(state),
+            leader=leader
+            and BrokerTold(
+                address=leader.address, http=leader.http, epoch=leader.epoch, beat_at=leader.beat_at
+            ),
+        )
+
+
+def _types(state: QueueState) -> list[TypeCounts]:
+    counts = Counter((job.entrypoint, job.status) for job in state.jobs)
+    for segment in state.backlog:
+        counts[segment.entrypoint, segment.status] += segment.count
+    names = sorted({name for name, _ in counts} | {*state.limits.paused})
+    return [
+        TypeCounts(
+            type=name,
+            is_paused=name in state.limits.paused,
+            **{status.value: counts[name, status] for status in JobStatus},
+        )
+        for name in names
+    ]
+
+
+def _oldest(state: QueueState) -> datetime | None:
+    waiting = [segment for segment in state.backlog if segment.status is JobStatus.QUEUED]
+    # The beginning of an id is its time, if it is a UUIDv7.
+    moments = [time_of(f"{segment.ids[0]}-7000-8000-000000000000") for segment in waiting]
+    known = (moment for moment in (state.waiting_since(), *moments) if moment is not None)
+    return min(known, default=None)

@@ -1,0 +1,38 @@
+"""What is told of a whole queue, by what queue.json says of its segments too."""
+
+import asyncio
+
+import msgspec
+from faulty import FaultyStorage
+
+from bucketq import DirectQueue, Settings
+from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.told import QueueTold
+
+
+def test_a_queue_is_told_with_what_stands_in_its_segments():
+    async def main():
+        clock = VirtualClock()
+        q = DirectQueue(FaultyStorage(), Settings(hot_jobs_max=4, segment_jobs_max=10), clock=clock)
+        began = clock.now()
+        await q.enqueue_many("slow", range(40), 9)
+        await asyncio.sleep(60)
+        await q.enqueue("quick")
+        await q.enqueue("quick", delay=600)
+        assert await q.dequeue("quick")
+        await q.pause("idle")
+        told = msgspec.json.decode(msgspec.json.encode(QueueTold.of_state(await q.read_file())))
+        assert (told["queued"], told["inProgress"], told["scheduled"], told["total"]) == (40, 1, 1, 42)
+        assert told["types"] == [
+            {"type": "idle", "isPaused": True},
+            {"type": "quick", "inProgress": 1, "scheduled": 1},
+            {"type": "slow", "queued": 40},
+        ]
+        assert told["segments"] > 2
+        assert told["queueBytes"] > 500
+        oldest = msgspec.convert(told["oldestAt"], type(began))
+        assert abs((oldest - began).total_seconds()) < 0.001, "ids tell milliseconds"
+        assert "leader" not in told
+        assert "isPaused" not in told
+
+    run(main())
