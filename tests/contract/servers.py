@@ -93,10 +93,7 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
         with _running(command, folder, {}, lambda: _create_s3_bucket(endpoint_url)):
             yield Server(endpoint_url, _s3_options(endpoint_url))
     finally:
-        # It puts sockets there whatever it is told, and leaves them behind.
-        for port in ports:
-            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                left.unlink(missing_ok=True)
+        remove_sockets(ports)
 
 
 @contextlib.contextmanager
@@ -152,7 +149,15 @@ def _missing(server: str, remedy: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def remove_sockets(ports: list[int]) -> None:
+    """Remove what SeaweedFS puts into /tmp, whatever it is told, and leaves behind."""
+    for port in ports:
+        for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+            left.unlink(missing_ok=True)
+
+
 def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
     # All are held until the last is known, so that none is given twice.
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
