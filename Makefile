@@ -15,7 +15,7 @@ DEV = .venv/.dev-installed
 SERVERS = .tools/.servers-installed
 JAVA = .tools/.java-installed
 
-CODE = $(wildcard src tests bench examples)
+CODE = $(wildcard src tests bench examples deploy)
 
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
@@ -61,6 +61,8 @@ proto: $(DEV) ## Generate the messages of proto/ anew
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
 	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra spark --output-file requirements.lock
+	$(COMPILE) pyproject.toml requirements.in --extra broker --constraint requirements.lock \
+		--output-file deploy/requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
 	cd tests/tools && npm install --package-lock-only
 

