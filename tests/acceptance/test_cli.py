@@ -1,5 +1,7 @@
 """The command line, as a script sees it: what it prints, where, and its exit codes."""
 
+import re
+import signal
 import subprocess
 import sys
 
@@ -44,3 +46,60 @@ def test_a_url_that_cannot_be_opened_is_one_readable_sentence(url):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bucketq: ")
     assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_where_an_error_comes_from():
+    done = bucketq("--debug", "verify", "ftp://host/queue.json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.splitlines()[-1].startswith("bucketq: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["verfy"], "No such command 'verfy'"),
+        (["verify", "--jsn"], "No such option: --jsn"),
+        (["serve", "--grpc-port", "many"], "--grpc-port"),
+        (["show"], "bucketq show --help"),
+        (["stats", "memory://a", "--url", "memory://b"], "which queue"),
+        (["stats"], "bucketq init"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence_with_the_next_step(arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = bucketq(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("bucketq: ")
+    assert says in line
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(queue_file, tmp_path):
+    (tmp_path / "many").write_text('{"to": "somebody"}\n' * 2000)
+    bucketq("enqueue", "mail", "--lines", "--file", str(tmp_path / "many"), "--url", f"file://{queue_file}")
+    command = f"{sys.executable} -m bucketq jobs file://{queue_file} --limit 0 --json | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_ctrl_c_is_told_as_shells_do(queue_file):
+    command = [sys.executable, "-m", "bucketq", "stats", f"file://{queue_file}", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        _, told = watching.communicate(timeout=30)
+    assert (watching.returncode, told) == (130, "")
+
+
+def test_every_command_says_what_it_is_for_in_80_columns():
+    listed = bucketq("--help").stdout
+    assert max(map(len, listed.splitlines())) <= 80
+    names = re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE)
+    assert {"enqueue", "work", "serve", "jobs", "show", "stats", "verify", "config", "pipeline"} <= set(names)
+    for name in names:
+        done = bucketq(name, "--help")
+        assert done.returncode == 0
+        assert max(map(len, done.stdout.splitlines())) <= 80
