@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import archiving, brokers, deep, life, rest, working
+from bench import archiving, brokers, commands, deep, life, rest, working
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -37,6 +37,7 @@ PARTS = (
     "rest",
     "life",
     "work",
+    "cli",
     "spark",
     "pipeline",
     "fleet",
@@ -90,6 +91,10 @@ def main() -> None:
         report.say("workers")
         worked = working.Amount().shortened() if options.quick else working.Amount()
         report.add_findings("work", "Workers, local file", working.measure(folder, worked))
+    if "cli" in parts:
+        report.say("the command line")
+        looked = commands.Amount().shortened() if options.quick else commands.Amount()
+        report.add_findings("cli", "The command line, local file", commands.measure(folder, looked))
     if "spark" in parts:
         _measure_spark(report, folder, options.quick)
     if "pipeline" in parts:
