@@ -65,9 +65,9 @@ def test_the_script():
 @pytest.mark.parametrize("name", units())
 def test_the_units_of_systemd(name, tmp_path):
     analyze = tool("systemd-analyze", "install systemd 252 or newer")
-    # It wants the program to be there.
-    text = re.sub(r"/opt/\S+/bin/bucketq", sys.executable, (DEPLOY / "systemd" / name).read_text())
-    (tmp_path / name).write_text(text)
+    for path in (DEPLOY / "systemd").iterdir():
+        # It wants the program to be there, and the service of a timer.
+        (tmp_path / path.name).write_text(re.sub(r"/opt/\S+/bin/bucketq", sys.executable, path.read_text()))
     assert said(analyze, "verify", "--man=no", tmp_path / name) == ""
     if name.endswith(".service"):
         told = said(analyze, "security", "--offline=yes", "--no-pager", tmp_path / name)
