@@ -24,6 +24,8 @@ PROBES = "probe/"
 # What a server does that no queue can live with.
 SECOND_CREATE = "creates an object although there is one of that name: it ignores If-None-Match"
 STALE_ETAG = "replaces an object that has changed meanwhile: it ignores If-Match"
+MISSING_OBJECT = "takes a write to an object that was deleted meanwhile: it ignores If-Match"
+WHY = "Writers would overwrite each other's jobs. Use a server that honours conditional writes."
 
 # Longer than five requests take anywhere. A server that is as slow as that has other troubles first.
 _PROOF_S = 5.0
@@ -89,6 +91,6 @@ async def lands(probe: ObjectStoragePort, content: bytes, if_match: str | None =
 def unsound(url: str, fault: str) -> UnusableStorageError:
     """The error for a server that is no place for a queue."""
     return UnusableStorageError(
-        f"{url} is no place for a queue: its server {fault}. Writers would overwrite each other's jobs, so"
-        " nothing was written. Use a server that honours conditional writes; `bucketq doctor` examines one."
+        f"{url} is no place for a queue: this server {fault}. {WHY}"
+        " Nothing was written. `bucketq doctor` tells whether a server does."
     )
