@@ -91,7 +91,8 @@ class Handler(BaseHTTPRequestHandler):
             if self.headers.get("x-goog-if-generation-match", generation) != generation:
                 self._error(412, "PreconditionFailed")
                 return
-            if found and (datetime.now(UTC) - found.modified_at).total_seconds() < self.server.write_every_s:
+            age = datetime.now(UTC) + self.server.ahead - found.modified_at if found else None
+            if age is not None and age < timedelta(seconds=self.server.write_every_s):
                 self.server.refused += 1
                 self._error(*self.server.too_soon)
                 return

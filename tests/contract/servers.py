@@ -147,7 +147,7 @@ def azurite(folder: Path) -> Iterator[Server]:
 def _node_command(server: str, script: str) -> list[str]:
     """How a server is started that npm has installed."""
     root = Path(__file__).parents[2]
-    tools = Path(os.environ.get("BUCKETQ_TOOLS") or root / ".tools")
+    tools = Path(os.environ.get("TEST_TOOLS") or root / ".tools")
     node = shutil.which("node") or _missing("Node.js", "install Node.js 20 or newer")
     path = tools / "node_modules" / script
     return [node, str(path)] if path.exists() else _missing(server, "make setup")

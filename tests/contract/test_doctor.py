@@ -223,23 +223,23 @@ async def test_probes_that_cannot_be_removed_are_named(behind_proxy: Patient, pr
     findings = await behind_proxy.findings()
     assert any("may not delete objects here" in finding.found for finding in findings)
     [left] = about(findings, "probes")
-    assert sorted(left.found.removeprefix("could not be removed: ").split(", ")) == sorted(
-        await behind_proxy.left_behind()
-    )
+    named = left.found.removeprefix("could not be removed: ").split(", ")
+    there = await behind_proxy.left_behind()
+    assert there
+    assert set(there) <= set(named)
 
 
-@pytest.mark.parametrize(
-    "fault", [Loss.HALF, Loss.RESET, Answer(500, "InternalError"), Answer(503, "SlowDown")]
-)
-async def test_trouble_on_the_way_is_a_finding(behind_proxy: Patient, proxy: FaultProxy, fault) -> None:
-    proxy.fault = fault
+@pytest.mark.parametrize("fault_at", ["", "PUT", "GET"])
+@pytest.mark.parametrize("fault", [Loss.HALF, Loss.RESET, Answer(500, "Internal"), Answer(503, "SlowDown")])
+async def test_trouble_on_the_way_is_a_finding(
+    behind_proxy: Patient, proxy: FaultProxy, fault: Answer | Loss, fault_at: str
+) -> None:
+    proxy.fault, proxy.fault_at = fault, fault_at
     findings = await behind_proxy.findings()
     assert exit_code(levels(findings)) == 2, findings
     assert Level.PROBLEM not in levels(findings), "a server that fails is not one that lies"
     proxy.fault = None
-    for name in await behind_proxy.left_behind():
-        # The server made it and could not be asked to remove it: then it was named.
-        assert any(name in finding.found for finding in findings)
+    assert await behind_proxy.left_behind() == []
 
 
 async def test_a_bucket_that_keeps_versions_is_told(seaweedfs: Server) -> None:
@@ -253,8 +253,10 @@ async def test_a_bucket_that_keeps_versions_is_told(seaweedfs: Server) -> None:
     with contextlib.closing(client):
         client.create_bucket(Bucket="versioned")
         client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+        # A server may take buckets before it takes objects; this one tries again.
+        client.put_object(Bucket="versioned", Key="ready", Body=b"ready")
     findings = await Patient("s3://versioned/queue.json", dict(seaweedfs.options)).findings()
+    assert levels(findings, "versions") == {Level.WARNING}, findings
     [versions] = about(findings, "versions")
-    assert versions.level is Level.WARNING
     assert "lifecycle rule" in versions.advice
     assert exit_code(levels(findings)) == 0

@@ -11,6 +11,6 @@ What is tried on the storage is tried on objects of the doctor's own, never on q
 """
 
 from bucketq.doctor.examine import examine
-from bucketq.doctor.finding import Finding, Level
+from bucketq.doctor.finding import Finding, Level, exit_code
 
-__all__ = ["Finding", "Level", "examine"]
+__all__ = ["Finding", "Level", "examine", "exit_code"]

@@ -46,7 +46,9 @@ class Access(NamedTuple):
 
 
 async def check_access(room: Room, scheme: str) -> Access:
-    """Create, read, list and delete a probe. Raises StorageError, if not even reading is allowed."""
+    """Create, read, list and delete a probe. Raises StorageError, also if neither is allowed."""
+    # First the queue: where not even that can be asked for, there is nothing to try.
+    refusal = await _refused(room.storage.read)
     name, objects = room.name("access"), room.storage.objects
 
     async def list_it() -> None:
@@ -62,20 +64,29 @@ async def check_access(room: Room, scheme: str) -> Access:
     allowed: list[str] = []
     findings: list[Finding] = []
     for step, attempt in steps.items():
-        if step == "read" and not allowed:
-            # There is no probe, but there may be a queue.
-            attempt = room.storage.read
-        try:
-            await attempt()
+        error = await _refused(attempt)
+        if error is None:
             allowed.append(step)
-        except AccessDeniedError as error:
-            if step == "read" and not allowed:
-                raise
-            permission = _PERMISSIONS.get(scheme, {}).get(step)
-            missing = f"may not {step} objects here" + (f" ({permission})" if permission else "")
-            advice = f"Grant it: {_NEEDED_FOR[step]}. See the policy in docs/deploy.md."
-            findings.append(Finding(ABOUT, Level.PROBLEM, f"{missing}: {error}", advice))
+            continue
+        if step == "create":
+            room.names.remove(name)
+            if refusal is not None:
+                raise refusal
+            # There is no probe to be read, but the queue could be.
+            steps["read"] = room.storage.read
+        permission = _PERMISSIONS.get(scheme, {}).get(step)
+        missing = f"may not {step} objects here" + (f" ({permission})" if permission else "")
+        advice = f"Grant it: {_NEEDED_FOR[step]}."
+        findings.append(Finding(ABOUT, Level.PROBLEM, f"{missing}: {error}", advice))
     return Access(allowed, [Finding(ABOUT, Level.OK, f"may {_joined(allowed)} objects"), *findings])
+
+
+async def _refused(attempt: Callable[[], Awaitable[object]]) -> AccessDeniedError | None:
+    try:
+        await attempt()
+    except AccessDeniedError as error:
+        return error
+    return None
 
 
 def _joined(words: list[str]) -> str:
