@@ -57,8 +57,7 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
         _identity("testing", ["Admin"], ("testing", "testing"), SECOND_KEY),
         *(_identity(name, actions, (name, name)) for name, actions in LIMITED.items()),
     ]
-    for name in policies or ():
-        identities.append({**_identity(name, [], (name, name)), "policyNames": [name]})
+    identities += [{**_identity(name, [], (name, name)), "policyNames": [name]} for name in policies or ()]
     documents = [{"name": name, "content": json.dumps(told)} for name, told in (policies or {}).items()]
     config = {"identities": identities, "policies": documents}
     (folder / "identities.json").write_text(json.dumps(config))

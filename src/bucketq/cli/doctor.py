@@ -39,7 +39,7 @@ def _tell(finding: "Finding") -> None:
     """Tell a finding: on a terminal in columns, in a pipe as one line."""
     if not sys.stdout.isatty():
         level, about = f"{finding.level:{_LEVEL_WIDTH}}", f"{finding.about:{_ABOUT_WIDTH}}"
-        advice = f" To do: {finding.advice}" if finding.advice else ""
+        advice = f" -> {finding.advice}" if finding.advice else ""
         print(f"{level}{about}{finding.found}{advice}", flush=True)
         return
     from rich.console import Console
