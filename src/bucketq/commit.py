@@ -49,7 +49,7 @@ from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState, Stats
-from bucketq.storage.port import Bucket, ObjectStoragePort, describe
+from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, describe
 
 log = logging.getLogger("bucketq")
 
@@ -116,6 +116,7 @@ class Committer:
         self._encoder: StateEncoder | None = None
         self._storage = storage
         self.bucket = storage if isinstance(storage, Bucket) else None
+        self._provable = storage if isinstance(storage, Provable) else None
         self._settings = settings
         self._backoff = backoff
         self._clock = clock
@@ -245,6 +246,8 @@ class Committer:
         """Write the state: True once it has landed, False if another commit came first."""
         assert self.state is not None
         assert self._encoder is not None
+        if self._provable is not None:
+            await self._provable.prove()
         if self.state.is_seal_due(self._clock.now()):
             self.state.seal()
         self.state.stamp(self._writer, self._number)

@@ -13,6 +13,7 @@ from .gcs_fake import fake_gcs
 from .servers import BUCKET, Server
 from .servers import azurite as start_azurite
 from .servers import ministack as start_ministack
+from .servers import s3rver as start_s3rver
 from .servers import seaweedfs as start_seaweedfs
 
 
@@ -43,6 +44,12 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with start_azurite(tmp_path_factory.mktemp("azurite")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3rver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with start_s3rver(tmp_path_factory.mktemp("s3rver")) as server:
         yield server
 
 

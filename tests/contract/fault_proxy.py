@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 
 class Request(NamedTuple):
@@ -48,6 +48,8 @@ class FaultProxy(ThreadingHTTPServer):
         self.upstream = urlsplit(upstream)
         self.endpoint_url = f"http://127.0.0.1:{self.server_port}{self.upstream.path}"
         self.fault: Answer | Loss | None = None
+        # Only requests go wrong whose method and path hold this.
+        self.fault_at = ""
         # How long contents are held up halfway, in both directions.
         self.pause_s = 0.0
         self.requests: list[Request] = []
@@ -69,13 +71,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.requests.append(Request(self.command, self.path, headers))
+        self.server.requests.append(Request(self.command, unquote(self.path), headers))
         size_bytes = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(size_bytes // 2)
         if size_bytes:
             self.server.closing.wait(self.server.pause_s)
         body += self.rfile.read(size_bytes - len(body))
-        fault = self.server.fault
+        is_struck = self.server.fault_at in f"{self.command} {unquote(self.path)}"
+        fault = self.server.fault if is_struck else None
         if isinstance(fault, Answer):
             self._answer(fault.status, [], f"<Error><Code>{fault.code}</Code></Error>".encode())
             return

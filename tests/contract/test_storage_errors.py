@@ -161,8 +161,8 @@ async def test_object_that_landed_and_lost_its_answer_is_not_told_as_existing(
 async def test_time_for_an_object_grows_with_its_size(
     storage: CloudStorage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bucketq.storage.cloud._TIMEOUT_S", 0.5)
-    monkeypatch.setattr("bucketq.storage.cloud._SLOWEST_BYTES_PER_S", 10_000)
+    monkeypatch.setattr("bucketq.storage.cloud_objects.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bucketq.storage.cloud_objects._SLOWEST_BYTES_PER_S", 10_000)
     await storage.objects.create("small", bytes(100))
     proxy.pause_s = 1
     await storage.objects.create("large", bytes(100_000))
@@ -177,10 +177,10 @@ async def test_given_timeout_replaces_the_one_by_size(
     hasty: CloudStorage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hasty.objects.create("name", bytes(100))
-    monkeypatch.setattr("bucketq.storage.cloud._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("bucketq.storage.cloud_objects.TIMEOUT_S", 0.1)
     proxy.pause_s = 0.3
     assert await hasty.objects.read("name") == bytes(100)
-    monkeypatch.setattr("bucketq.storage.cloud._TIMEOUT_S", 60)
+    monkeypatch.setattr("bucketq.storage.cloud_objects.TIMEOUT_S", 60)
     proxy.pause_s = 10
     with pytest.raises(StorageError, match="no answer within the timeout"):
         await hasty.objects.read("name")

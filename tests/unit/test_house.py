@@ -70,7 +70,7 @@ FLOORS = [
     {"wire"},
     {"remote", "broker"},
     {"url", "loop_thread"},
-    {"sync"},
+    {"sync", "doctor"},
     {"app"},
     {"spark"},
     {"pipeline"},

@@ -16,6 +16,7 @@ import bucketq
 from bucketq.cli.archive import archive
 from bucketq.cli.config import config
 from bucketq.cli.configuration import CURRENT, FILE, Configuration
+from bucketq.cli.doctor import doctor
 from bucketq.cli.enqueue import enqueue
 from bucketq.cli.help import SectionedCommand, SectionedGroup
 from bucketq.cli.init import init
@@ -97,6 +98,7 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_LOOK, "show", show),
     (_LOOK, "stats", stats),
     (_LOOK, "archive", archive),
+    (_CARE, "doctor", doctor),
     (_CARE, "verify", verify),
     (_CARE, "config", config),
     (_DATA, "replay", replay),

@@ -160,10 +160,12 @@ def _refuse_open_door(listening: Listening, has_tokens: bool, is_encrypted: bool
 async def _refuse_hopeless(storage: "Bucket") -> None:
     """Raise what no waiting will mend; an outage is waited for."""
     from bucketq.codec import decode
-    from bucketq.storage.port import describe
+    from bucketq.storage.port import Provable, describe
 
     try:
         content, etag = await storage.read()
+        if isinstance(storage, Provable):
+            await storage.prove()
     except UnusableStorageError:
         raise
     except (StorageError, OSError):

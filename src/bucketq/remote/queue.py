@@ -49,6 +49,7 @@ class RemoteQueue(Queue):
         mint: Mint | None = None,
     ) -> None:
         settings, clock, mint = settings or Settings(), clock or SystemClock(), mint or Mint()
+        self.addresses = tuple(addresses)
         self._open_brokers = open_brokers
         self._leading = Leading(addresses, discover, settings.retry_for_s, clock, mint)
         self._brokers: Brokers | None = None

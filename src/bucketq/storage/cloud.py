@@ -8,16 +8,15 @@ GCS puts generation numbers in the place of etags. obstore's own retries are off
 attempt that landed and lost its answer would be refused when repeated, and look like
 somebody else's write. Whoever calls retries, and looks first.
 
-A request may take 10 seconds. One that carries an object beside the queue, which may be
-large, may take longer by what its bytes take on a slow line.
+Some servers that speak S3 ignore the conditions, and would lose jobs. So a queue has its
+storage proven before its first write.
 """
 
-import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import urlsplit
 
@@ -25,21 +24,17 @@ import obstore
 from obstore.exceptions import BaseError, NotModifiedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from bucketq.errors import (
-    CASConflictError,
-    ConfigurationError,
-    ObjectExistsError,
-    ObjectNotFoundError,
-    UnusableStorageError,
-)
+from bucketq.errors import CASConflictError, ConfigurationError, ObjectNotFoundError, UnusableStorageError
 from bucketq.storage.cloud_errors import FAILURES, Failure
+from bucketq.storage.cloud_objects import TIMEOUT_S, CloudObjects
 from bucketq.storage.credentials import (
     ClientCredentials,
     KeyCredentials,
     SessionCredentials,
     TokenCredentials,
 )
-from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
+from bucketq.storage.port import ObjectStoragePort, side_prefix
+from bucketq.storage.proof import prove
 from bucketq.storage.runtime import enter_runtime
 
 if TYPE_CHECKING:
@@ -47,14 +42,10 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _NO_RETRIES: "RetryConfig" = {"max_retries": 0}
-_TIMEOUT_S = 10
-_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": f"{_TIMEOUT_S}s"}
-# 2 Mbit/s: a few uploads at once on a line of 10.
-_SLOWEST_BYTES_PER_S = 250_000
+_TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "timeout": f"{TIMEOUT_S}s"}
 # Out of the way of a limit by size, which obstore has not: its `timeout` is one for all requests
 # of a store, and its `read_timeout` runs on while an upload is being sent.
 _BULK_TIMEOUTS: "ClientConfig" = {**_TIMEOUTS, "timeout": "1day"}
-_READ_CHUNK_BYTES = 1_000_000
 # obstore's skip_signature spares only reads from asking for credentials; this spares writes too.
 _NO_ACCOUNT = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
 
@@ -66,15 +57,25 @@ class CloudStorage:
 
     scheme: ClassVar[str]
 
-    def __init__(self, open_store: OpenStore, http: "ClientConfig", bucket: str, key: str) -> None:
-        self.url = f"{self.scheme}://{bucket}/{key}"
+    def __init__(
+        self,
+        open_store: OpenStore,
+        http: "ClientConfig",
+        bucket: str,
+        key: str,
+        endpoint_url: str | None,
+    ) -> None:
+        self._bucket_url = f"{self.scheme}://{bucket}/"
+        self.url = self._bucket_url + key
+        # What is proven of one queue's storage is proven of every queue's in the same bucket.
+        self._place = self._bucket_url, endpoint_url
         self._store = _build(open_store, {**_TIMEOUTS, **http})
         self._key = key
         bulk_store = _build(open_store, {**_BULK_TIMEOUTS, **http})
         self.objects = CloudObjects(
             self._store,
             bulk_store,
-            f"{self.scheme}://{bucket}/",
+            self._bucket_url,
             side_prefix(key),
             is_limited_by_size="timeout" not in http,
         )
@@ -104,6 +105,31 @@ class CloudStorage:
                 expected = "missing" if if_match is None else f"at etag {if_match}"
                 raise CASConflictError(f"{self.url} is not {expected} any more") from error
             raise failure.as_storage_error("write", self.url) from error
+
+    async def prove(self) -> None:
+        """Try whether the server honours conditions, once in a process. Raises UnusableStorageError."""
+        await prove(self, self._place)
+
+    def beside(self, name: str) -> ObjectStoragePort:
+        """An object beside the queue, to be read and written in the way of the queue."""
+        other = copy(self)
+        other._key = self.objects.key(name)
+        other.url = self._bucket_url + other._key
+        return other
+
+    async def keeps_versions(self) -> bool | None:
+        """Whether the bucket keeps what is overwritten; None where the cloud does not tell."""
+        return (await self._head())["version"] not in (None, "null")
+
+    async def _head(self) -> "ObjectMeta":
+        enter_runtime()
+        try:
+            return await obstore.head_async(self._store, self._key)
+        except FAILURES as error:
+            failure = Failure.of(error)
+            if failure.is_missing_object:
+                raise ObjectNotFoundError(f"no object at {self.url}", error) from error
+            raise failure.as_storage_error("read", self.url) from error
 
     async def _read(self, options: "GetOptions") -> tuple[bytes, str | None]:
         enter_runtime()
@@ -184,7 +210,7 @@ class S3Storage(CloudStorage):
         http = _client_options(endpoint_url, client_options)
         # Not every server knows the bulk request that obstore would send for one object.
         open_store = partial(S3Store, bucket, disable_bulk_delete=True, **config)
-        super().__init__(open_store, http, bucket, key)
+        super().__init__(open_store, http, bucket, key, endpoint_url)
 
     def _version(self, etag: str) -> "UpdateVersion":
         # Without quotes: Ceph never matches an If-Match with them, and the others take both.
@@ -236,22 +262,23 @@ class GCSStorage(CloudStorage):
             credential_provider=provider,
         )
         http = _client_options(endpoint_url, client_options)
-        super().__init__(partial(GCSStore, bucket_name, **config), http, bucket_name, blob_name)
+        open_store = partial(GCSStore, bucket_name, **config)
+        super().__init__(open_store, http, bucket_name, blob_name, endpoint_url)
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
         # GCS compares If-None-Match with a hash of the content, and equal content can come
         # back under a new generation; so the generation is looked at first.
         return None if etag == await self._generation() else await self.read()
 
+    async def keeps_versions(self) -> bool | None:
+        # Every object of GCS has a generation, whether the ones before are kept or not.
+        return None
+
     async def _generation(self) -> str | None:
-        enter_runtime()
         try:
-            return self._etag(await obstore.head_async(self._store, self._key))
-        except FAILURES as error:
-            failure = Failure.of(error)
-            if failure.is_missing_object:
-                return None
-            raise failure.as_storage_error("read", self.url) from error
+            return self._etag(await self._head())
+        except ObjectNotFoundError:
+            return None
 
     def _etag(self, meta: "ObjectMeta | PutResult") -> str:
         generation = meta["version"]
@@ -304,89 +331,8 @@ class AzureStorage(CloudStorage):
             credential_provider=TokenCredentials(credential) if credential is not None else None,
         )
         http = _client_options(endpoint_url, client_options)
-        super().__init__(partial(AzureStore, container, **config), http, container, blob_name)
-
-
-class CloudObjects:
-    """The objects beside a queue in a bucket: those below a folder of the queue's name."""
-
-    def __init__(
-        self,
-        store: "ObjectStore",
-        bulk_store: "ObjectStore",
-        bucket_url: str,
-        folder: str,
-        *,
-        is_limited_by_size: bool,
-    ) -> None:
-        self._store = store
-        self._bulk_store = bulk_store
-        self._bucket_url = bucket_url
-        self._folder = folder
-        self._is_limited_by_size = is_limited_by_size
-
-    async def read(self, name: str) -> bytes:
-        enter_runtime()
-        key = self._key(name)
-        try:
-            async with self._time_for(0):
-                answer = await obstore.get_async(self._bulk_store, key)
-            # In chunks, so that the content is never in memory twice.
-            content = BytesIO()
-            async with self._time_for(answer.meta["size"]):
-                async for chunk in answer.stream(_READ_CHUNK_BYTES):
-                    content.write(chunk)
-            return content.getvalue()
-        except FAILURES as error:
-            failure = Failure.of(error)
-            if failure.is_missing_object:
-                raise ObjectNotFoundError(f"no object at {self._bucket_url}{key}", error) from error
-            raise failure.as_storage_error("read", self._bucket_url + key) from error
-
-    async def create(self, name: str, content: bytes) -> None:
-        enter_runtime()
-        key = self._key(name)
-        try:
-            async with self._time_for(len(content)):
-                await obstore.put_async(self._bulk_store, key, content, mode="create")
-        except FAILURES as error:
-            failure = Failure.of(error)
-            if failure.is_existing_object:
-                message = f"there is already an object at {self._bucket_url}{key}"
-                raise ObjectExistsError(message, error) from error
-            raise failure.as_storage_error("create", self._bucket_url + key) from error
-
-    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        enter_runtime()
-        # obstore lists whole folders; starting just before the prefix skips what sorts earlier.
-        start = self._folder + prefix
-        folder = start[: start.rindex("/")]
-        try:
-            async for page in obstore.list(self._store, folder, offset=start[:-1]):
-                for meta in page:
-                    if meta["path"].startswith(start):
-                        name = meta["path"].removeprefix(self._folder)
-                        yield ObjectInfo(name, meta["size"], meta["last_modified"])
-        except FAILURES as error:
-            raise Failure.of(error).as_storage_error("list", self._bucket_url + start) from error
-
-    async def delete(self, name: str) -> None:
-        enter_runtime()
-        key = self._key(name)
-        try:
-            await obstore.delete_async(self._store, key)
-        except FAILURES as error:
-            failure = Failure.of(error)
-            if not failure.is_missing_object:
-                raise failure.as_storage_error("delete", self._bucket_url + key) from error
-
-    def _key(self, name: str) -> str:
-        check_object_name(name)
-        return self._folder + name
-
-    def _time_for(self, size_bytes: int) -> asyncio.Timeout:
-        limit_s = _TIMEOUT_S + size_bytes / _SLOWEST_BYTES_PER_S
-        return asyncio.timeout(limit_s if self._is_limited_by_size else None)
+        open_store = partial(AzureStore, container, **config)
+        super().__init__(open_store, http, container, blob_name, endpoint_url)
 
 
 def _check_names(bucket_argument: str, bucket: str, key_argument: str, key: str) -> None:

@@ -3,7 +3,8 @@
 `ObjectStoragePort` is all a queue needs: two methods over one object. The adapters
 that ship with bucketq are a `Bucket`: they can also take the content in pieces, tell
 "unchanged" without sending it again, and reach other objects beside the queue's own. Those
-on this machine are `Watchable` too: they tell when somebody has written.
+on this machine are `Watchable` too: they tell when somebody has written. Those in a cloud are
+`Provable`: they find out whether their server keeps its word.
 
     jobs.json          the queue: read, write (compare-and-set)
     jobs/…             its other objects: read, create, list, delete
@@ -109,6 +110,15 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """Let go of whatever it tells by."""
+        ...
+
+
+@runtime_checkable
+class Provable(Protocol):
+    """A storage whose server may turn out to be none for a queue; it is proven before the first write."""
+
+    async def prove(self) -> None:
+        """Return if it is one, or if that cannot be tried. Raises UnusableStorageError."""
         ...
 
 

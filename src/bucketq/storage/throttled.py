@@ -19,7 +19,7 @@ from enum import IntEnum
 
 from bucketq.clock import Clock, SystemClock
 from bucketq.errors import SlowDownError
-from bucketq.storage.port import Bucket, ObjectInfo, Objects, Watchable, describe
+from bucketq.storage.port import Bucket, ObjectInfo, Objects, Provable, Watchable, describe
 from bucketq.token_bucket import TokenBucket
 
 # Those ahead may have gone away meanwhile; and whoever oversleeps its turn holds up the other line.
@@ -81,6 +81,9 @@ class ThrottledStorage:
         if isinstance(storage, Watchable):
             # A watch sends no requests.
             self.watch = storage.watch
+        if isinstance(storage, Provable):
+            # Five requests, once in a process.
+            self.prove = storage.prove
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._storage!r})"

@@ -1,0 +1,113 @@
+"""Counting: several processes write to one object as fast as they can, and no write may be lost.
+
+    doctor ──▶ counter ──┐
+           ──▶ counter ──┼──▶ one probe: {"1": 17, "2": 16, "3": 19}
+           ──▶ counter ──┘
+
+A server that looks at a condition, and writes a moment later, is found out here alone.
+"""
+
+import asyncio
+import json
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process, create_subprocess_exec
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from bucketq.doctor.counter import Order, Tally, numbers_in
+from bucketq.doctor.finding import Finding, Level
+from bucketq.doctor.room import Room
+from bucketq.errors import StorageError
+from bucketq.storage.proof import WHY
+
+ABOUT = "concurrent writes"
+
+_PROCESSES = 3
+_TIMES = 40
+_FOR_S = 5.0
+# Beyond that a process hangs: to start takes a second or two, and a request 10 at most.
+_GIVE_UP_S = 45.0
+
+
+async def check_counting(room: Room) -> AsyncIterator[Finding]:
+    """Let processes count together; tell what was lost. Raises StorageError."""
+    probe = room.open("count")
+    await probe.write(b"{}")
+    orders = [
+        Order(room.url("count"), room.options, str(number), _TIMES, _FOR_S)
+        for number in range(1, _PROCESSES + 1)
+    ]
+    try:
+        async with asyncio.timeout(_GIVE_UP_S):
+            tallies = await _count(orders)
+    except TimeoutError:
+        raise StorageError(f"the processes were not ready within {_GIVE_UP_S:g} s") from None
+    yield _finding(_sum(orders, tallies, (await probe.read())[0]))
+
+
+def _sum(orders: list[Order], tallies: list[Tally], content: bytes) -> Tally:
+    """What came of all of them together, with the content that they have left."""
+    numbers = numbers_in(content) or {}
+    total = Tally()
+    for order, tally in zip(orders, tallies, strict=True):
+        total.landed += tally.landed
+        total.refused += tally.refused
+        total.garbled += tally.garbled
+        # The last writes of one may have been lost to another after its last look.
+        total.lost += tally.lost + max(0, tally.number - numbers.get(order.who, 0))
+    return total
+
+
+def _finding(total: Tally) -> Finding:
+    told = f"{_PROCESSES} processes wrote {total.landed} times to one object"
+    if total.lost or total.garbled:
+        found = f"{told}: {total.lost} of the writes were lost, {total.garbled} reads gave what nobody wrote"
+        return Finding(ABOUT, Level.PROBLEM, found, WHY)
+    found = f"{told}, were refused {total.refused} times because another was faster, and lost nothing"
+    if not total.refused:
+        advice = "They never met, so this proves little. Run it again when the machine has less to do."
+        return Finding(ABOUT, Level.NOTE, found, advice)
+    return Finding(ABOUT, Level.OK, found)
+
+
+async def _count(orders: list[Order]) -> list[Tally]:
+    async with _started(len(orders)) as processes:
+        for process, order in zip(processes, orders, strict=True):
+            _tell(process, pickle.dumps(order))
+        for process in processes:
+            await _line(process)
+        for process in processes:
+            _tell(process, b"go\n")
+        return [Tally(**json.loads(await _line(process))) for process in processes]
+
+
+@asynccontextmanager
+async def _started(count: int) -> AsyncIterator[list[Process]]:
+    command = sys.executable, "-m", "bucketq.doctor.counter"
+    processes: list[Process] = []
+    try:
+        for _ in range(count):
+            processes += [await create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)]
+        yield processes
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+        for process in processes:
+            # This also reads what is left in its pipes, so that it can end.
+            await process.communicate()
+
+
+def _tell(process: Process, said: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(said)
+
+
+async def _line(process: Process) -> bytes:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if line := await process.stdout.readline():
+        return line
+    said = (await process.stderr.read()).decode(errors="replace").strip()
+    raise StorageError(f"a process that was to write could not: {said.rpartition(chr(10))[2]}")

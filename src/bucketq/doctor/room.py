@@ -1,0 +1,93 @@
+"""Room: where the doctor tries things out, beside the queue and never on it.
+
+    s3://bucket/queues/jobs.json          the queue
+    s3://bucket/queues/jobs/probe/…       what is tried, removed at the end
+
+A file's is in a temporary folder beside the file: the same disk, and nobody else is there.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from bucketq.errors import AccessDeniedError, StorageError
+from bucketq.storage import Bucket, LocalFileSystemStorage, open_storage, side_prefix
+from bucketq.storage.proof import PROBES
+
+# What is as old as this was left behind by a process that was killed.
+_LEFT_BEHIND = timedelta(hours=1)
+
+
+class Room:
+    """The probes of one examination. Each has a URL of its own, which other processes can open."""
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self.options = options
+        # What lies beside the queue is asked for by way of it.
+        self.storage = open_storage(url, **options)
+        self._parts = urlsplit(url)
+        self._folder = f"{PROBES}{secrets.token_hex(8)}-"
+        # The probes that there may be; at the end those that could not be removed.
+        self.names: list[str] = []
+
+    def name(self, what: str) -> str:
+        """The name of a probe beside the queue."""
+        name = self._folder + what
+        if name not in self.names:
+            self.names.append(name)
+        return name
+
+    def url(self, what: str) -> str:
+        """The URL of a probe."""
+        key = side_prefix(unquote(self._parts.path)) + self.name(what)
+        return self._parts._replace(path=quote(key)).geturl()
+
+    def open(self, what: str) -> Bucket:
+        """A probe, to be written as a queue is."""
+        return open_storage(self.url(what), **self.options)
+
+    async def clear(self) -> None:
+        """Remove every probe that can be removed."""
+        for name in tuple(self.names):
+            with suppress(StorageError, OSError):
+                await self.storage.objects.delete(name)
+                self.names.remove(name)
+
+    async def sweep(self) -> int:
+        """Remove what processes have left that were killed while they tried something; say how many."""
+        before = datetime.now(UTC) - _LEFT_BEHIND
+        old = [info.name async for info in self.storage.objects.list(PROBES) if info.modified_at < before]
+        for name in old:
+            await self.storage.objects.delete(name)
+        return len(old)
+
+
+@asynccontextmanager
+async def probe_room(url: str, options: Mapping[str, Any]) -> AsyncIterator[Room]:
+    """A room for the queue at a URL; at the end it is empty, but for its `names`. Raises StorageError."""
+    storage = open_storage(url, **options)
+    if isinstance(storage, LocalFileSystemStorage):
+        # The queue's own folders are made with its first write.
+        folder = next(folder for folder in storage.path.parents if folder.is_dir())
+        with _temporary(folder) as name:
+            room = Room(f"file://{quote(name)}/queue.json", {})
+            yield room
+        room.names.clear()
+    else:
+        room = Room(url, options)
+        try:
+            yield room
+        finally:
+            await room.clear()
+
+
+def _temporary(folder: Path) -> "TemporaryDirectory[str]":
+    try:
+        return TemporaryDirectory(prefix=".bucketq-doctor-", dir=folder)
+    except OSError as error:
+        raise AccessDeniedError(f"may not write in {folder}: {error.strerror}", error) from error

@@ -1,0 +1,120 @@
+"""`bucketq doctor` as a user runs it, and what it says of brokers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from bucketq.broker.tokens import new_token
+from bucketq.sync import connect
+from tests.acceptance.served import WAYS, served, url_of
+
+
+def doctor(*arguments, **variables):
+    command = [sys.executable, "-m", "bucketq", "doctor", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=90, env={**os.environ, **variables}
+    )
+
+
+def findings(*arguments, **variables):
+    """The exit code, and the findings by what they are about."""
+    ended = doctor(*arguments, "--json", **variables)
+    assert ended.stderr == ""
+    told = {}
+    for line in ended.stdout.splitlines():
+        finding = json.loads(line)
+        told.setdefault(finding["about"], []).append(finding)
+    return ended.returncode, told
+
+
+@pytest.fixture
+def queue_url(tmp_path):
+    url = f"file://{tmp_path}/queue.json"
+    with connect(url) as queue:
+        queue.enqueue("send_email")
+    return url
+
+
+def test_a_sound_queue_ends_well(queue_url, tmp_path):
+    ended = doctor(BUCKETQ_URL=queue_url)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    lines = ended.stdout.splitlines()
+    assert all(line.startswith(("ok ", "note ")) for line in lines), ended.stdout
+    assert "\x1b" not in ended.stdout
+    assert any("1 waiting" in line for line in lines)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["queue.json", "queue.json.lock"]
+
+
+def test_a_problem_is_told_by_the_exit_code(tmp_path):
+    (tmp_path / "queue.json").write_text("[]")
+    code, told = findings(f"file://{tmp_path}/queue.json")
+    assert code == 1
+    assert [finding["level"] for finding in told["queue"]] == ["problem"]
+    assert "Restore" in told["queue"][0]["advice"]
+
+
+def test_what_cannot_be_looked_at_is_told_by_the_exit_code(tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = doctor(f"file://{tmp_path}/file/queue.json")
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr + ended.stdout
+
+
+def test_a_url_that_is_none_is_refused():
+    ended = doctor("ftp://somewhere/queue.json")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("bucketq: no storage has the scheme 'ftp'")
+
+
+def test_a_leader_is_well_until_it_is_killed(queue_url):
+    with served(queue_url, "--heartbeat-interval-s", "1") as broker:
+        broker.wait_for("leading")
+        code, told = findings(queue_url)
+        assert code == 0
+        assert "leads, and its heart beats" in told["brokers"][0]["found"]
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+        code, told = findings(queue_url)
+    assert code == 1
+    assert told["brokers"][0]["level"] == "problem"
+    assert "its heart has not beaten" in told["brokers"][0]["found"]
+    assert "bucketq serve" in told["brokers"][0]["advice"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_brokers_are_asked_each_by_itself(queue_url, way):
+    with served(queue_url) as leader:
+        leader.wait_for("leading")
+        with served(queue_url) as standby:
+            standby.wait_for("another broker leads")
+            both = url_of(way, leader, standby)
+            code, told = findings(both)
+            assert code == 0
+            leads, waits = told["brokers"]
+            assert "leads, and answers within" in leads["found"]
+            assert "answers and waits: another broker leads" in waits["found"]
+            assert "1 waiting" in told["queue"][0]["found"]
+            assert "a broker does not show it" in told["storage"][0]["found"]
+        code, told = findings(both)
+        assert (code, told["brokers"][1]["level"]) == (0, "warning")
+        assert "does not answer" in told["brokers"][1]["found"]
+    code, told = findings(both)
+    assert code == 2
+    assert [finding["level"] for finding in told["queue"]] == ["failed"]
+    assert "Is one running (`bucketq serve`)?" in told["queue"][0]["found"]
+
+
+def test_a_broker_that_wants_a_token_is_told(queue_url, tmp_path):
+    secret, token = new_token("ops", ["viewer"])
+    (tmp_path / "tokens").write_text(token.line)
+    with served(queue_url, "--tokens-file", str(tmp_path / "tokens")) as broker:
+        broker.wait_for("leading")
+        code, told = findings(url_of("grpc", broker))
+        assert code == 2
+        assert "token" in told["brokers"][0]["found"]
+        code, told = findings(url_of("grpc", broker), BUCKETQ_TOKEN=secret)
+        assert code == 0, told
