@@ -42,6 +42,7 @@ FLOORS = [
         "progress",
         "new_batch",
         "segment_claim",
+        "timeline",
     },
     {"key_shelf", "turns"},
     {"shelf", "table"},

@@ -75,7 +75,14 @@ class Looking(Channel):
                     raise lost(next(iter(state.backlog)), str(error)) from error
                 seen = etag
 
-    async def _read_file(self) -> QueueState:
+    async def read_file(self) -> QueueState:
+        """Read queue.json as it is now, without the segments of its backlog.
+
+            state = await q.read_file()
+            print(state.leader, state.size, len(state.backlog))
+
+        It costs the same however many jobs wait; `state.stats` counts those in segments too.
+        """
         content, etag = await self.storage.read()
         return QueueState() if etag is None else decode(content, describe(self.storage))
 

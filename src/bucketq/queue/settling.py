@@ -95,7 +95,7 @@ class Settling(Looking):
         return await self._settle_many(discard, entrypoint, error, limit)
 
     def _dead_letters(self, entrypoint: str | None) -> AsyncIterator[DeadLetter]:
-        return dead_letters(self._read_file, self._objects, entrypoint)
+        return dead_letters(self.read_file, self._objects, entrypoint)
 
     async def _settle(self, job_id: str, operation: Callable[[str], Operation]) -> Any:
         """Have something done to a job; `operation` makes it of the segment in which the job is."""
