@@ -37,10 +37,17 @@ async def test_entrypoints_with_all_their_jobs_wherever_these_are(queue):
     ]
 
 
-async def test_a_paused_queue_pauses_every_entrypoint(queue):
-    await queue.enqueue("mail")
-    await queue.pause()
-    assert [row.is_paused for row in entrypoint_rows(await look(queue))] == [True]
+async def test_the_oldest_wait_is_known_of_jobs_in_segments_alone(queue):
+    await queue.enqueue_many("resize", range(5000))
+    queue.wait(90)
+    seen = await look(queue)
+    assert not seen.state.jobs
+    assert [row.oldest_wait_s for row in entrypoint_rows(seen)] == [90]
+
+
+async def test_a_pause_without_jobs_is_seen(queue):
+    await queue.pause("mail")
+    assert entrypoint_rows(await look(queue)) == [EntrypointRow("mail", 0, 0, 0, None, is_paused=True)]
 
 
 async def test_workers_with_their_jobs_and_last_heartbeat(queue):

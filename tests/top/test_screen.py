@@ -10,7 +10,7 @@ from bucketq.broker.serving import serving
 from bucketq.errors import ConfigurationError
 from bucketq.top.screen import Top
 
-from .watched import WatchedQueue, seen, until_seen, watching
+from .watched import WatchedQueue, seen, until_seen, until_told, watching
 
 
 @pytest.fixture
@@ -23,8 +23,7 @@ async def test_it_looks_again_by_itself(queue):
     async with watching(queue, every_s=0.1) as pilot:
         assert "queued 0" in seen(pilot)
         await queue.enqueue("mail")
-        while "queued 1 " not in seen(pilot):
-            await pilot.pause(0.05)
+        await until_told(pilot, "queued 1 ")
 
 
 async def test_it_shows_what_happens(queue):
@@ -223,8 +222,7 @@ async def test_a_job_that_is_gone_meanwhile_is_told(queue):
         [job] = await queue.dequeue()
         await queue.ack(job)
         await pilot.press("c", "y")
-        while "is not in the queue" not in seen(pilot):
-            await pilot.pause(0.005)
+        await until_told(pilot, "is not in the queue")
 
 
 async def test_an_outage_is_told_and_it_goes_on_afterwards():

@@ -59,9 +59,15 @@ async def watching(queue, size=(80, 24), every_s=3600):
 
 
 async def until_seen(pilot, text, is_there=True):
-    """Wait until a text stands on the screen, or does not any more; the test's time limit is the limit."""
+    """Look until a text stands on the screen, or does not any more; the test's time limit is the limit."""
     while (text in seen(pilot)) is not is_there:
         await pilot.app.look()
+        await pilot.pause(0.005)
+
+
+async def until_told(pilot, text):
+    """Wait, without a look, until a text stands on the screen."""
+    while text not in seen(pilot):
         await pilot.pause(0.005)
 
 

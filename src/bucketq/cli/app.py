@@ -22,6 +22,7 @@ from bucketq.cli.options import with_settings
 from bucketq.cli.pipeline import accept, replay, report, run
 from bucketq.cli.serve import serve
 from bucketq.cli.token import token
+from bucketq.cli.top import top
 from bucketq.cli.verify import verify
 from bucketq.cli.work import work
 
@@ -89,6 +90,7 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_BEGIN, "enqueue", enqueue),
     (_BEGIN, "work", work),
     (_BEGIN, "serve", serve),
+    (_LOOK, "top", top),
     (_CARE, "verify", verify),
     (_CARE, "config", config),
     (_DATA, "replay", replay),

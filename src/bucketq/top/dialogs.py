@@ -38,7 +38,7 @@ _HELP = (
     ("wait", "of jobs that began lately: half waited so long at most"),
     ("run", "of jobs that ended lately: half ran so long at most"),
     ("95%", "and 95 of 100 so long at most"),
-    ("oldest", "the longest wait of the jobs in queue.json itself"),
+    ("oldest", "the longest wait of a job, about"),
     ("heard", "since the worker's last heartbeat"),
 )
 

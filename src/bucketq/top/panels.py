@@ -83,7 +83,7 @@ def _facts(look: Look) -> str:
 
 def _counts(state: QueueState) -> Text:
     stats = state.stats
-    text = Text("PAUSED   ", f"bold {NOTICE}") if state.limits.is_paused else Text()
+    text = Text().append("PAUSED   " if state.limits.is_paused else "", f"bold {NOTICE}")
     for name, count, style in (
         ("queued", stats.queued, ""),
         ("running", stats.in_progress, GOOD),

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bucketq.job import Job, JobStatus
+from bucketq.mint import time_of
 from bucketq.top.look import Look
 from bucketq.top.trend import waiting_since
 
@@ -20,7 +21,10 @@ ORDER = (
 
 
 class EntrypointRow(NamedTuple):
-    """How the jobs of one entrypoint stand. Of those in segments nobody knows how long they wait."""
+    """How the jobs of one entrypoint stand, and whether it is paused by name.
+
+    How long the oldest one waits is None if none does, or that is not known.
+    """
 
     name: str
     queued: int
@@ -63,11 +67,16 @@ def entrypoint_rows(look: Look) -> list[EntrypointRow]:
     """The entrypoints with live or dead jobs, or a pause; those that need no look now come last."""
     state = look.state
     counts = Counter((job.entrypoint, job.status) for job in state.jobs)
+    moments = [(job.entrypoint, waiting_since(job)) for job in state.with_status(JobStatus.QUEUED)]
     for segment in state.backlog:
         counts[segment.entrypoint, segment.status] += segment.count
+        # The beginning of an id is its time, if it is a UUIDv7.
+        enqueued_at = time_of(f"{segment.ids[0]}-7000-8000-000000000000")
+        if segment.status is JobStatus.QUEUED and enqueued_at is not None:
+            moments.append((segment.entrypoint, enqueued_at))
     since: dict[str, datetime] = {}
-    for job in state.with_status(JobStatus.QUEUED):
-        since[job.entrypoint] = min(waiting_since(job), since.get(job.entrypoint, look.at))
+    for name, moment in moments:
+        since[name] = min(moment, since.get(name, look.at))
     rows = [
         EntrypointRow(
             name,
@@ -75,7 +84,7 @@ def entrypoint_rows(look: Look) -> list[EntrypointRow]:
             counts[name, JobStatus.IN_PROGRESS],
             counts[name, JobStatus.DEAD],
             seconds_since(since[name], look.at) if name in since else None,
-            state.limits.pauses(name),
+            name in state.limits.paused,
         )
         for name in {name for name, _ in counts} | set(state.limits.paused)
     ]

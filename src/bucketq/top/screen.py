@@ -48,6 +48,7 @@ class Top(App[None]):
         Binding("P", "pause_queue", "Pause all", key_display="P"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("escape", "show_all", show=False),
     ]
     CSS = """

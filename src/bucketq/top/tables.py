@@ -180,7 +180,6 @@ def _entrypoint_cells(row: EntrypointRow) -> list[tuple[str, str]]:
         (spell_count(row.queued), "" if row.queued else FAINT),
         (spell_count(row.running), GOOD if row.running else FAINT),
         (spell_count(row.dead), BAD if row.dead else FAINT),
-        # Those that stand in segments alone are not read.
         (("?" if row.queued else "-") if row.oldest_wait_s is None else spell_time(row.oldest_wait_s), ""),
         (f"paused: {row.name}", NOTICE) if row.is_paused else (row.name, ""),
     ]
