@@ -27,6 +27,7 @@ from bucketq.cli.serve import serve
 from bucketq.cli.show import show
 from bucketq.cli.stats import stats
 from bucketq.cli.token import token
+from bucketq.cli.top import top
 from bucketq.cli.verify import verify
 from bucketq.cli.work import work
 
@@ -99,6 +100,7 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_LOOK, "stats", stats),
     (_LOOK, "archive", archive),
     (_CARE, "doctor", doctor),
+    (_LOOK, "top", top),
     (_CARE, "verify", verify),
     (_CARE, "config", config),
     (_DATA, "replay", replay),

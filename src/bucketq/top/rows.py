@@ -1,0 +1,137 @@
+"""Rows: what the tables of `top` hold, drawn from one look."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from bucketq.job import Job, JobStatus
+from bucketq.mint import time_of
+from bucketq.top.look import Look
+from bucketq.top.trend import waiting_since
+
+# The work that is under way comes first, then what needs somebody.
+ORDER = (
+    JobStatus.IN_PROGRESS,
+    JobStatus.DEAD,
+    JobStatus.QUEUED,
+    JobStatus.SCHEDULED,
+    JobStatus.BLOCKED,
+)
+
+
+class EntrypointRow(NamedTuple):
+    """How the jobs of one entrypoint stand, and whether it is paused by name.
+
+    How long the oldest one waits is None if none does, or that is not known.
+    """
+
+    name: str
+    queued: int
+    running: int
+    dead: int
+    oldest_wait_s: float | None
+    is_paused: bool
+
+
+class WorkerRow(NamedTuple):
+    """Whoever holds jobs, how many, and how long ago it was heard of."""
+
+    name: str
+    jobs: int
+    silent_s: float
+
+
+class Filter(NamedTuple):
+    """Which jobs are wanted: of a status, and with a text in what they tell of themselves."""
+
+    text: str = ""
+    status: JobStatus | None = None
+
+    def matches(self, job: Job) -> bool:
+        """Whether a job is wanted.
+
+        >>> from datetime import UTC
+        >>> job = Job(id="1", entrypoint="mail", payload=b'{"to":"Ann"}', created_at=datetime.now(UTC))
+        >>> Filter("ann").matches(job), Filter("bob").matches(job), Filter(status=JobStatus.DEAD).matches(job)
+        (True, False, False)
+        """
+        if self.status not in (None, job.status):
+            return False
+        told = (job.id, job.entrypoint, job.worker, job.note, job.error, job.key, job.tenant, job.limit_key)
+        wanted = self.text.lower()
+        return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
+
+
+def entrypoint_rows(look: Look) -> list[EntrypointRow]:
+    """The entrypoints with live or dead jobs, or a pause; those that need no look now come last."""
+    state = look.state
+    counts = Counter((job.entrypoint, job.status) for job in state.jobs)
+    moments = [(job.entrypoint, waiting_since(job)) for job in state.with_status(JobStatus.QUEUED)]
+    for segment in state.backlog:
+        counts[segment.entrypoint, segment.status] += segment.count
+        # The beginning of an id is its time, if it is a UUIDv7.
+        enqueued_at = time_of(f"{segment.ids[0]}-7000-8000-000000000000")
+        if segment.status is JobStatus.QUEUED and enqueued_at is not None:
+            moments.append((segment.entrypoint, enqueued_at))
+    since: dict[str, datetime] = {}
+    for name, moment in moments:
+        since[name] = min(moment, since.get(name, look.at))
+    rows = [
+        EntrypointRow(
+            name,
+            counts[name, JobStatus.QUEUED],
+            counts[name, JobStatus.IN_PROGRESS],
+            counts[name, JobStatus.DEAD],
+            seconds_since(since[name], look.at) if name in since else None,
+            name in state.limits.paused,
+        )
+        for name in {name for name, _ in counts} | set(state.limits.paused)
+    ]
+    return sorted(rows, key=lambda row: (not (row.queued or row.running or row.dead), row.name))
+
+
+def worker_rows(look: Look) -> list[WorkerRow]:
+    """The workers that hold jobs, those with the most first."""
+    held: dict[str, list[tuple[int, datetime]]] = {}
+    for job in look.state.in_progress_jobs():
+        beat_at = job.heartbeat_at or job.claimed_at or job.created_at
+        held.setdefault(job.worker or "", []).append((1, beat_at))
+    for segment, hold in look.state.backlog.held().values():
+        held.setdefault(hold.worker or "", []).append((segment.count, hold.heartbeat_at))
+    rows = [
+        WorkerRow(
+            name or "(no name)",
+            sum(count for count, _ in beats),
+            seconds_since(max(beat_at for _, beat_at in beats), look.at),
+        )
+        for name, beats in held.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.jobs, row.name))
+
+
+def job_rows(look: Look, wanted: Filter) -> list[Job]:
+    """The wanted jobs in queue.json itself: those that run, the newest dead, those that come next."""
+    found = [job for job in look.state.jobs if wanted.matches(job)]
+    return [job for status in ORDER for job in _in_order(found, status)]
+
+
+def concerned_since(job: Job) -> datetime:
+    """Since when a job is what it is: runs, waits, is dead; or when it is due."""
+    if job.status is JobStatus.IN_PROGRESS:
+        return job.claimed_at or job.created_at
+    if job.status is JobStatus.DEAD and job.history:
+        return job.history[-1].ended_at
+    return waiting_since(job)
+
+
+def seconds_since(moment: datetime, now: datetime) -> float:
+    """How long ago it was; never less than 0, for it may be the time of another clock."""
+    return max(0.0, (now - moment).total_seconds())
+
+
+def _in_order(jobs: Iterable[Job], status: JobStatus) -> list[Job]:
+    chosen = [job for job in jobs if job.status is status]
+    if status is JobStatus.QUEUED:
+        return sorted(chosen, key=lambda job: (job.priority, job.turn, job.sequence))
+    return sorted(chosen, key=concerned_since, reverse=status is JobStatus.DEAD)

@@ -1,0 +1,63 @@
+"""What `top` reads: queue.json, and only if it has changed."""
+
+import asyncio
+
+import pytest
+
+from bucketq import InMemoryStorage, StorageError
+from bucketq.top import look
+from bucketq.top.look import Looker
+
+from .watched import WatchedQueue
+
+
+class NoObjects:
+    """Objects that nobody may read any more."""
+
+    def __init__(self, objects):
+        self._objects = objects
+        self.is_closed = False
+
+    def __getattr__(self, name):
+        assert not self.is_closed, f"top uses objects.{name}"
+        return getattr(self._objects, name)
+
+
+async def test_a_deep_queue_is_seen_without_its_segments():
+    storage = InMemoryStorage()
+    storage.objects = NoObjects(storage.objects)
+    async with WatchedQueue(storage) as queue:
+        await queue.enqueue_many("resize", range(30_000))
+        storage.objects.is_closed = True
+        seen = await queue.looker().look()
+        assert seen.state.stats.queued == 30_000
+        storage.objects.is_closed = False
+
+
+async def test_what_has_not_changed_is_not_decoded_again():
+    async with WatchedQueue() as queue:
+        await queue.enqueue("mail")
+        looker = queue.looker()
+        first, second = await looker.look(), await looker.look()
+        assert second.state is first.state
+        await queue.enqueue("mail")
+        assert (await looker.look()).state.stats.queued == 2
+
+
+async def test_a_queue_that_is_not_there_yet_is_empty_and_appears():
+    async with WatchedQueue() as queue:
+        looker = queue.looker()
+        assert (await looker.look()).state.stats.queued == 0
+        await queue.enqueue("mail")
+        assert (await looker.look()).state.stats.queued == 1
+
+
+async def test_a_storage_that_does_not_answer_is_an_error_with_its_name(monkeypatch):
+    class Silent(InMemoryStorage):
+        async def read_if_changed(self, etag):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(look, "_ANSWER_WITHIN_S", 0.01)
+    async with WatchedQueue() as queue:
+        with pytest.raises(StorageError, match="memory:// has not answered"):
+            await Looker(Silent(), queue.clock).look()
