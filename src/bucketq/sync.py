@@ -321,6 +321,10 @@ class Queue:
         """The job as it stands now, or None if it is not in the queue."""
         return self._run(self._opened.find(job))
 
+    def read_job(self, job: Job | str) -> Job | None:
+        """The same for those who may only read."""
+        return self._run(self._opened.read_job(job))
+
     def jobs(
         self,
         *,

@@ -38,6 +38,7 @@ COVERED = {
     "fetch_payload": "getPayload",
     "read_state": "getState",
     "read_file": "getState",
+    "read_job": "getJob",
     "cancel": "cancelJob",
     "jobs": "listJobs",
     "dead": "listJobs",

@@ -24,7 +24,10 @@ _STYLES = {"dead": "red", "cancelled": "yellow", "expired": "yellow"}
 async def archive(
     at: At = "",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Finished from then on: 2h ago, or 2026-02-15T10:00 (UTC).")
+        str,
+        typer.Option(
+            metavar="TIME", help="Finished from then on: 2h (so long ago), or 2026-02-15T10:00 in UTC."
+        ),
     ] = "1d",
     until: Annotated[str, typer.Option(metavar="TIME", help="Finished before: as --since.")] = "",
     entrypoint: Annotated[str, typer.Option("--entrypoint", "-e", help="Only those of this handler.")] = "",

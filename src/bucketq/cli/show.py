@@ -33,7 +33,7 @@ async def show(
     from bucketq.told import JobTold
 
     async with opened(url=url) as queue:
-        job = await queue.find(job_id) or await _find_finished(queue, job_id)
+        job = await queue.read_job(job_id) or await _find_finished(queue, job_id)
         if job is None:
             print(f"bucketq: job {job_id} is neither in the queue nor in its archive", file=sys.stderr)
             return 1

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bucketq.cli.lines import printable
+
 
 def tell_json(value: Any) -> None:
     """Print a value as one line of JSON."""
@@ -35,4 +37,4 @@ def tell_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def _cell(value: object) -> str:
     text = "" if value is None else str(value)
     # A line of a table is one line, whatever a payload or an error has in it.
-    return " ".join(text.split()) if not text.isprintable() else text
+    return text if text.isprintable() else printable(" ".join(text.split()))

@@ -1,6 +1,6 @@
 """Looking: how jobs and the whole queue stand."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
 from bucketq.batches import BatchCounts
@@ -31,19 +31,20 @@ class Looking(Channel):
         A large payload is left where it is; `fetch_payload` gets it. By the id of a batch the job
         that follows is found, blocked while the batch runs.
         """
-        job_id = Claim.of(job).job_id
-        missing = None
-        while True:
-            found: Job | list[Segment] = await self._submit(Find(job_id))
-            if isinstance(found, Job):
-                return found
-            try:
-                return await self._find_in(found, job_id)
-            except ObjectNotFoundError as error:
-                # Used up meanwhile, unless the queue still names it.
-                if missing == found:
-                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-                missing = found
+        find = Find(Claim.of(job).job_id)
+        return await self._find(find.job_id, lambda: self._submit(find))
+
+    async def read_job(self, job: Job | str) -> Job | None:
+        """The same for those who may only read, as tools do that look at other people's queues.
+
+        It reads queue.json itself, and never does the chores that others have left.
+        """
+        find = Find(Claim.of(job).job_id)
+
+        async def look() -> Job | list[Segment]:
+            return find(await self.read_file())
+
+        return await self._find(find.job_id, look)
 
     async def batch(self, batch_id: str) -> BatchCounts | None:
         """How far a batch has got, or None when the job that followed it is finished too.
@@ -136,6 +137,20 @@ class Looking(Channel):
         for segment in tuple(state.backlog):
             state.shelf.put(segment, await self._read_segment(segment))
             state.absorb(segment)
+
+    async def _find(self, job_id: str, look: Callable[[], Awaitable[Job | list[Segment]]]) -> Job | None:
+        missing = None
+        while True:
+            found = await look()
+            if isinstance(found, Job):
+                return found
+            try:
+                return await self._find_in(found, job_id)
+            except ObjectNotFoundError as error:
+                # Used up meanwhile, unless the queue still names it.
+                if missing == found:
+                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
+                missing = found
 
     async def _find_in(self, segments: list[Segment], job_id: str) -> Job | None:
         # One by one, and none is kept: there may be many.

@@ -49,6 +49,20 @@ class Listing(QueueSuite):
                 with raises(ConfigurationError):
                     await _ids(q, **wrong)
 
+    async def test_a_job_is_read_wherever_it_stands(self) -> None:
+        async with self.open() as q:
+            ids = await q.enqueue_many("mail", range(30))
+            [running] = await q.dequeue("mail")
+            dead = await self._dead_job(q, "thumb", "x")
+            for job_id in (*ids, dead.id):
+                found = await q.read_job(job_id)
+                assert found is not None
+                assert found.id == job_id
+                assert found == await q.find(job_id)
+            await q.ack(running)
+            assert await q.read_job(running) is None
+            assert await q.read_job("nobody") is None
+
 
 async def _ids(q: Queue, **chosen: Any) -> list[str]:
     return [job.id async for job in q.jobs(**chosen)]
