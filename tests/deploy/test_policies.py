@@ -6,6 +6,8 @@ itself enforces it too; that is SeaweedFS, and no server for tests does so for G
 
 import fnmatch
 import json
+import os
+import sys
 from contextlib import ExitStack
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +21,7 @@ from tests.contract.fault_proxy import fault_proxy
 from tests.contract.gcs_fake import fake_gcs
 from tests.contract.servers import BUCKET, azurite, seaweedfs
 from tests.deploy.conftest import ROOT
+from tests.deploy.files import said
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=10, payload_inline_max=100, archive_jobs_max=5)
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
@@ -124,6 +127,14 @@ async def test_s3_lets_a_broker_near_its_own_queue_only(s3):
     ):
         with pytest.raises(client.exceptions.ClientError, match="AccessDenied"):
             forbidden()
+
+
+def test_the_doctor_is_content_with_what_a_broker_may_do(s3):
+    url = f"s3://{BUCKET}/jobs.json?region_name=us-east-1&endpoint_url={s3.endpoint_url}"
+    variables = {"AWS_ACCESS_KEY_ID": "broker", "AWS_SECRET_ACCESS_KEY": "broker"}
+    told = said(sys.executable, "-m", "bucketq", "doctor", "--json", url, env={**os.environ, **variables})
+    levels = {finding["about"]: finding["level"] for finding in map(json.loads, told.splitlines())}
+    assert (levels["access"], levels["conditional writes"]) == ("ok", "ok")
 
 
 def keys(user):
