@@ -113,6 +113,17 @@ async def test_s3_allows_brokers_and_readers_what_they_ask_for_and_no_more(s3):
             check_s3(proxy.requests, policy(user))
 
 
+async def test_every_write_has_a_condition_as_the_bucket_may_insist(s3):
+    insists = policy("bucket")["Statement"][0]
+    assert (insists["Effect"], insists["Action"]) == ("Deny", "s3:PutObject")
+    headers = {key.removeprefix("s3:") for key in insists["Condition"]["Null"]}
+    with fault_proxy(s3.endpoint_url) as proxy:
+        await live(s3_storage(s3, "testing", "insisting.json", endpoint_url=proxy.endpoint_url))
+    writes = [request for request in proxy.requests if request.method == "PUT"]
+    assert {name for request in writes for name in headers & request.headers.keys()} == headers
+    assert all(headers & request.headers.keys() for request in writes)
+
+
 async def test_s3_lets_a_broker_near_its_own_queue_only(s3):
     for key in ("other.json", "other/jobs.json", "jobs.json.copy"):
         with pytest.raises(StorageError, match="403 AccessDenied"):
