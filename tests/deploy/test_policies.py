@@ -6,6 +6,8 @@ itself enforces it too; that is SeaweedFS, and no server for tests does so for G
 
 import fnmatch
 import json
+import os
+import sys
 from contextlib import ExitStack
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +21,7 @@ from tests.contract.fault_proxy import fault_proxy
 from tests.contract.gcs_fake import fake_gcs
 from tests.contract.servers import BUCKET, azurite, seaweedfs
 from tests.deploy.conftest import ROOT
+from tests.deploy.files import said
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=10, payload_inline_max=100, archive_jobs_max=5)
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
@@ -110,6 +113,17 @@ async def test_s3_allows_brokers_and_readers_what_they_ask_for_and_no_more(s3):
             check_s3(proxy.requests, policy(user))
 
 
+async def test_every_write_has_a_condition_as_the_bucket_may_insist(s3):
+    insists = policy("bucket")["Statement"][0]
+    assert (insists["Effect"], insists["Action"]) == ("Deny", "s3:PutObject")
+    headers = {key.removeprefix("s3:") for key in insists["Condition"]["Null"]}
+    with fault_proxy(s3.endpoint_url) as proxy:
+        await live(s3_storage(s3, "testing", "insisting.json", endpoint_url=proxy.endpoint_url))
+    writes = [request for request in proxy.requests if request.method == "PUT"]
+    assert {name for request in writes for name in headers & request.headers.keys()} == headers
+    assert all(headers & request.headers.keys() for request in writes)
+
+
 async def test_s3_lets_a_broker_near_its_own_queue_only(s3):
     for key in ("other.json", "other/jobs.json", "jobs.json.copy"):
         with pytest.raises(StorageError, match="403 AccessDenied"):
@@ -124,6 +138,14 @@ async def test_s3_lets_a_broker_near_its_own_queue_only(s3):
     ):
         with pytest.raises(client.exceptions.ClientError, match="AccessDenied"):
             forbidden()
+
+
+def test_the_doctor_is_content_with_what_a_broker_may_do(s3):
+    url = f"s3://{BUCKET}/jobs.json?region_name=us-east-1&endpoint_url={s3.endpoint_url}"
+    variables = {"AWS_ACCESS_KEY_ID": "broker", "AWS_SECRET_ACCESS_KEY": "broker"}
+    told = said(sys.executable, "-m", "bucketq", "doctor", "--json", url, env={**os.environ, **variables})
+    levels = {finding["about"]: finding["level"] for finding in map(json.loads, told.splitlines())}
+    assert (levels["access"], levels["conditional writes"]) == ("ok", "ok")
 
 
 def keys(user):
