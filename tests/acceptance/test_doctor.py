@@ -84,6 +84,19 @@ def test_what_cannot_be_looked_at_is_told_by_the_exit_code(tmp_path):
     assert "Traceback" not in ended.stderr + ended.stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_stopped_leaves_nothing(tmp_path, number):
+    command = [sys.executable, "-m", "bucketq", "doctor", f"file://{tmp_path}/queue.json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        while "deleted meanwhile" not in running.stdout.readline():
+            assert running.poll() is None
+        # Now its processes count.
+        assert list(tmp_path.iterdir())
+        running.send_signal(number)
+        assert running.wait(30) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_url_that_is_none_is_refused():
     ended = doctor("ftp://somewhere/queue.json")
     assert ended.returncode == 2
