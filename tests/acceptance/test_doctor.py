@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -39,6 +41,24 @@ def queue_url(tmp_path):
     return url
 
 
+@contextmanager
+def others_at_work(queue_url):
+    over = threading.Event()
+
+    def work():
+        with connect(queue_url) as queue:
+            while not over.wait(0.5):
+                queue.enqueue("send_email")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        worker.join()
+
+
 def test_a_sound_queue_ends_well(queue_url, tmp_path):
     ended = doctor(BUCKETQ_URL=queue_url)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -64,6 +84,19 @@ def test_what_cannot_be_looked_at_is_told_by_the_exit_code(tmp_path):
     assert "Traceback" not in ended.stderr + ended.stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_stopped_leaves_nothing(tmp_path, number):
+    command = [sys.executable, "-m", "bucketq", "doctor", f"file://{tmp_path}/queue.json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        while "deleted meanwhile" not in running.stdout.readline():
+            assert running.poll() is None
+        # Now its processes count.
+        assert list(tmp_path.iterdir())
+        running.send_signal(number)
+        assert running.wait(30) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_url_that_is_none_is_refused():
     ended = doctor("ftp://somewhere/queue.json")
     assert ended.returncode == 2
@@ -78,7 +111,9 @@ def test_a_leader_is_well_until_it_is_killed(queue_url):
         assert "leads, and its heart beats" in told["brokers"][0]["found"]
         broker.signal(signal.SIGKILL)
         broker.wait()
-        code, told = findings(queue_url)
+        # That others write to the file is no sign of life of the broker's.
+        with others_at_work(queue_url):
+            code, told = findings(queue_url)
     assert code == 1
     assert told["brokers"][0]["level"] == "problem"
     assert "its heart has not beaten" in told["brokers"][0]["found"]

@@ -74,6 +74,8 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
         "-master.electionTimeout=1s",
         "-master.heartbeatInterval=100ms",
         "-master.volumeSizeLimitMB=512",
+        # Each bucket has volumes of its own.
+        "-volume.max=100",
         f"-volume.port={ports[2]}",
         f"-volume.port.grpc={ports[3]}",
         "-filer",

@@ -111,6 +111,16 @@ async def test_a_server_that_lies_only_now_and_then_is_found_out() -> None:
         assert await patient.left_behind() == []
 
 
+async def test_a_server_that_wants_fewer_requests_is_found_sound() -> None:
+    fake = FakeGCS()
+    fake.write_every_s = 0.1
+    with patient_of(fake) as patient:
+        findings = await patient.findings()
+        assert levels(findings) <= {Level.OK, Level.NOTE}, findings
+        assert fake.refused, "this tested nothing"
+        assert await patient.left_behind() == []
+
+
 @pytest.mark.parametrize(
     ("ahead_s", "level", "found"),
     [

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from bucketq.doctor.file_system import check_file_system
 from bucketq.doctor.finding import Level
@@ -98,6 +98,33 @@ def test_dead_jobs_are_counted_by_entrypoint():
         state.nack(Claim.of(claimed), "no such customer", NOW)
     told = [one for one in diagnose(state, 1000, Settings(), NOW) if one.about == "dead jobs"]
     assert "2 have used up their attempts: 2 of send" in told[0].found
+
+
+def finished(number, minutes_ago):
+    """A state with a job that is done and on its way to the archive."""
+    state = QueueState()
+    state.archives = True
+    state.enqueue(job(number, minutes_ago))
+    moment = NOW - timedelta(minutes=minutes_ago)
+    state.ack(Claim.of(state.dequeue(None, "token", moment)), moment)
+    return state
+
+
+def test_an_archive_that_lags_is_told():
+    settings = Settings(archive_after_s=600)
+    assert all(one.about != "archive" for one in diagnose(finished(1, 19), 1000, settings, NOW))
+    [finding] = [one for one in diagnose(finished(1, 21), 1000, settings, NOW) if one.about == "archive"]
+    assert (finding.level, finding.found[:15]) == (Level.NOTE, "1 finished jobs")
+
+
+def test_batches_that_do_not_get_to_the_archive_are_told():
+    state = finished(1, 0)
+    [entry] = state.ledger.finished
+    for version in range(1, 6):
+        state.ledger.add(*astuple(entry))
+        state.ledger.seal(version)
+    [finding] = [one for one in diagnose(state, 1000, Settings(), NOW) if one.about == "archive"]
+    assert (finding.level, finding.found[:9]) == (Level.WARNING, "5 batches")
 
 
 def mounts(tmp_path, *lines):

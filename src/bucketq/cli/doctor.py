@@ -1,5 +1,6 @@
 """`bucketq doctor`: is this storage a place for a queue, and is the queue well?"""
 
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ async def doctor(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
     """
     from bucketq.doctor import examine, exit_code
 
+    # As Ctrl-C does: what was made to try things out is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     levels = set()
     async for finding in examine(queue_url(at, url), settings=CURRENT.get().settings()):
         levels.add(finding.level)

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 from bucketq.doctor.finding import Finding, Level
-from bucketq.doctor.room import Room
+from bucketq.doctor.room import Room, unhurried
+from bucketq.errors import StorageError
 from bucketq.storage.proof import MISSING_OBJECT, SECOND_CREATE, STALE_ETAG, WHY, lands
 
 ABOUT = "conditional writes"
@@ -25,16 +27,19 @@ async def check_conditions(room: Room) -> AsyncIterator[Finding]:
 async def _race(room: Room) -> bool:
     probe = room.open("race")
     contents = [b"%d" % number for number in range(_CREATORS)]
-    answers = await asyncio.gather(*(lands(probe, content) for content in contents))
+    creators = (unhurried(partial(lands, probe, content)) for content in contents)
+    answers = await asyncio.gather(*creators)
     winners = [content for content, has_landed in zip(contents, answers, strict=True) if has_landed]
+    if not winners:
+        raise StorageError(f"of {_CREATORS} that create a new object at once, none was told that it did")
     return winners == [(await probe.read())[0]]
 
 
 async def _refuses_stale(room: Room) -> tuple[bool, str]:
     probe = room.open("stale")
     first = await probe.write(b"1")
-    second = await probe.write(b"2", first)
-    return not await lands(probe, b"3", first), second
+    second = await unhurried(partial(probe.write, b"2", first))
+    return not await unhurried(partial(lands, probe, b"3", first)), second
 
 
 def _finding(is_sound: bool, found: str, fault: str) -> Finding:

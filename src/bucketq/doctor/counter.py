@@ -45,36 +45,45 @@ class Tally:
     lost: int = 0
     # Reads of what nobody has written.
     garbled: int = 0
-    failed: int = 0
+    # Why it has stopped before its time, if it has.
+    failure: str = ""
 
 
 async def count(storage: ObjectStoragePort, order: Order) -> Tally:
-    """Add one, as often as ordered or until the time is up. Raises StorageError."""
+    """Add one, as often as ordered, or until the time is up, or until the storage only fails."""
     tally = Tally()
+    failures = 0
     until_s = time.monotonic() + order.for_s
     while tally.landed < order.times and time.monotonic() < until_s:
-        content, etag = await storage.read()
-        numbers = numbers_in(content)
-        if numbers is None:
-            tally.garbled += 1
-            continue
-        found = numbers.get(order.who, 0)
-        tally.lost += max(0, tally.number - found)
-        # It may be larger, too: when a write landed whose answer was lost.
-        tally.number = found
         try:
-            await storage.write(json.dumps({**numbers, order.who: found + 1}).encode(), etag)
-        except CASConflictError:
-            tally.refused += 1
+            await _add_one(storage, order.who, tally)
+            failures = 0
         except SlowDownError:
             await asyncio.sleep(_SLOW_DOWN_S)
-        except StorageError:
-            tally.failed += 1
-            if tally.failed > _FAILURES_MAX:
-                raise
-        else:
-            tally.number, tally.landed = found + 1, tally.landed + 1
+        except StorageError as error:
+            failures += 1
+            if failures > _FAILURES_MAX:
+                tally.failure = str(error)
+                break
     return tally
+
+
+async def _add_one(storage: ObjectStoragePort, who: str, tally: Tally) -> None:
+    content, etag = await storage.read()
+    numbers = numbers_in(content)
+    if numbers is None:
+        tally.garbled += 1
+        return
+    found = numbers.get(who, 0)
+    tally.lost += max(0, tally.number - found)
+    # It may be larger, too: when a write landed whose answer was lost.
+    tally.number = found
+    try:
+        await storage.write(json.dumps({**numbers, who: found + 1}).encode(), etag)
+    except CASConflictError:
+        tally.refused += 1
+    else:
+        tally.number, tally.landed = found + 1, tally.landed + 1
 
 
 def numbers_in(content: bytes) -> dict[str, int] | None:
@@ -92,8 +101,9 @@ async def _main() -> None:
     # The first request takes longer: it connects.
     await storage.read()
     print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.buffer.readline)
-    print(json.dumps(asdict(await count(storage, order))))
+    # Nothing comes from a doctor that is gone.
+    if await asyncio.to_thread(sys.stdin.buffer.readline):
+        print(json.dumps(asdict(await count(storage, order))))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ A server that looks at a condition, and writes a moment later, is found out here
 
 import asyncio
 import json
+import os
 import pickle
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections.abc import AsyncIterator
@@ -43,20 +45,23 @@ async def check_counting(room: Room) -> AsyncIterator[Finding]:
             tallies = await _count(orders)
     except TimeoutError:
         raise StorageError(f"the processes were not ready within {_GIVE_UP_S:g} s") from None
-    yield _finding(_sum(orders, tallies, (await probe.read())[0]))
-
-
-def _sum(orders: list[Order], tallies: list[Tally], content: bytes) -> Tally:
-    """What came of all of them together, with the content that they have left."""
-    numbers = numbers_in(content) or {}
-    total = Tally()
-    for order, tally in zip(orders, tallies, strict=True):
-        total.landed += tally.landed
-        total.refused += tally.refused
-        total.garbled += tally.garbled
+    total = _sum(tallies)
+    if not (total.lost or total.garbled):
         # The last writes of one may have been lost to another after its last look.
-        total.lost += tally.lost + max(0, tally.number - numbers.get(order.who, 0))
-    return total
+        numbers = numbers_in((await probe.read())[0]) or {}
+        pairs = zip(orders, tallies, strict=True)
+        total.lost = sum(max(0, tally.number - numbers.get(order.who, 0)) for order, tally in pairs)
+    yield _finding(total)
+
+
+def _sum(tallies: list[Tally]) -> Tally:
+    return Tally(
+        landed=sum(tally.landed for tally in tallies),
+        refused=sum(tally.refused for tally in tallies),
+        lost=sum(tally.lost for tally in tallies),
+        garbled=sum(tally.garbled for tally in tallies),
+        failure=next((tally.failure for tally in tallies if tally.failure), ""),
+    )
 
 
 def _finding(total: Tally) -> Finding:
@@ -64,6 +69,8 @@ def _finding(total: Tally) -> Finding:
     if total.lost or total.garbled:
         found = f"{told}: {total.lost} of the writes were lost, {total.garbled} reads gave what nobody wrote"
         return Finding(ABOUT, Level.PROBLEM, found, WHY)
+    if total.failure:
+        raise StorageError(f"{told}, and then could not go on: {total.failure}")
     found = f"{told}, were refused {total.refused} times because another was faster, and lost nothing"
     if not total.refused:
         advice = "They never met, so this proves little. Run it again when the machine has less to do."
@@ -79,7 +86,10 @@ async def _count(orders: list[Order]) -> list[Tally]:
             await _line(process)
         for process in processes:
             _tell(process, b"go\n")
-        return [Tally(**json.loads(await _line(process))) for process in processes]
+        tallies = [Tally(**json.loads(await _line(process))) for process in processes]
+        for process in processes:
+            await process.wait()
+        return tallies
 
 
 @asynccontextmanager
@@ -92,9 +102,10 @@ async def _started(count: int) -> AsyncIterator[list[Process]]:
         yield processes
     finally:
         for process in processes:
-            with suppress(ProcessLookupError):
-                process.kill()
-        for process in processes:
+            if process.returncode is None:
+                # Not by process.kill(), which may take its end away from asyncio, and that complains.
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
             # This also reads what is left in its pipes, so that it can end.
             await process.communicate()
 

@@ -1,25 +1,19 @@
 """Measures: how long requests take, how far the clocks are apart, what overwriting costs."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import median
 from typing import TypeVar
 
 from bucketq.doctor.finding import Finding, Level
-from bucketq.doctor.room import Room
-from bucketq.errors import SlowDownError
-from bucketq.storage import Bucket
+from bucketq.doctor.room import Room, unhurried
 from bucketq.storage.cloud import CloudStorage
 
 T = TypeVar("T")
 
 _SAMPLES = 5
-# GCS takes about one write a second to an object.
-_SLOW_DOWN_S = 1.0
-_SLOW_DOWNS_MAX = 3
 _SLOW_WRITE_MS = 500.0
 # A storage's time stamps are often whole seconds.
 _GRAIN = timedelta(seconds=1)
@@ -33,8 +27,9 @@ async def check_latency(room: Room) -> AsyncIterator[Finding]:
     etag = await probe.write(b"0")
     reads_ms, writes_ms = [], []
     for number in range(1, _SAMPLES + 1):
-        _, read_ms = await _timed(probe.read())
-        etag, write_ms = await _written(probe, b"%d" % number, etag)
+        _, read_ms = await _timed(probe.read)
+        write = partial(probe.write, b"%d" % number, etag)
+        etag, write_ms = await unhurried(partial(_timed, write))
         reads_ms.append(read_ms)
         writes_ms.append(write_ms)
     read_ms, write_ms = median(reads_ms), median(writes_ms)
@@ -98,18 +93,10 @@ async def check_versions(room: Room) -> AsyncIterator[Finding]:
         yield Finding("versions", Level.OK, "the bucket keeps no old versions, so commits cost no storage")
 
 
-async def _written(probe: Bucket, content: bytes, etag: str) -> tuple[str, float]:
-    for _ in range(_SLOW_DOWNS_MAX):
-        with suppress(SlowDownError):
-            return await _timed(probe.write(content, etag))
-        await asyncio.sleep(_SLOW_DOWN_S)
-    return await _timed(probe.write(content, etag))
-
-
-async def _timed(request: Awaitable[T]) -> tuple[T, float]:
+async def _timed(request: Callable[[], Awaitable[T]]) -> tuple[T, float]:
     """The answer, and how many milliseconds it took."""
     began_s = time.perf_counter()
-    answer = await request
+    answer = await request()
     return answer, 1000 * (time.perf_counter() - began_s)
 
 

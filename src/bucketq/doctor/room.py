@@ -6,19 +6,25 @@
 A file's is in a temporary folder beside the file: the same disk, and nobody else is there.
 """
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from bucketq.errors import AccessDeniedError, StorageError
+from bucketq.errors import AccessDeniedError, SlowDownError, StorageError
 from bucketq.storage import Bucket, LocalFileSystemStorage, open_storage, side_prefix
 from bucketq.storage.proof import PROBES
 
+T = TypeVar("T")
+
+# GCS takes about one write a second to an object.
+_SLOW_DOWN_S = 1.0
+_SLOW_DOWNS_MAX = 3
 # What is as old as this was left behind by a process that was killed.
 _LEFT_BEHIND = timedelta(hours=1)
 
@@ -65,6 +71,15 @@ class Room:
         for name in old:
             await self.storage.objects.delete(name)
         return len(old)
+
+
+async def unhurried(request: Callable[[], Awaitable[T]]) -> T:
+    """The answer to a request, which is sent again when the storage asks for fewer of them."""
+    for _ in range(_SLOW_DOWNS_MAX):
+        with suppress(SlowDownError):
+            return await request()
+        await asyncio.sleep(_SLOW_DOWN_S)
+    return await request()
 
 
 @asynccontextmanager
