@@ -1,12 +1,8 @@
 """Each key does what it says, to a real queue."""
 
-import asyncio
-from contextlib import asynccontextmanager
-
 import pytest
 
-from bucketq import InMemoryStorage, StorageError, connect
-from bucketq.broker.serving import serving
+from bucketq import InMemoryStorage, StorageError
 from bucketq.errors import ConfigurationError
 from bucketq.top.screen import Top
 
@@ -267,28 +263,6 @@ async def test_q_quits_and_the_queue_stays(queue, keys):
         await pilot.press(*keys)
     assert top.return_code == 0
     assert (await queue.stats()).queued == 1
-
-
-@asynccontextmanager
-async def served(scheme):
-    async with serving(InMemoryStorage()) as broker:
-        while not broker.is_leading:
-            await asyncio.sleep(0.005)
-        address = broker.address if scheme == "grpc" else broker.http
-        async with connect(f"{scheme}://{address}") as queue:
-            yield queue
-
-
-@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
-async def test_it_works_by_way_of_a_broker(scheme):
-    async with served(scheme) as queue:
-        await queue.enqueue("mail")
-        async with watching(queue, size=(100, 24)) as pilot:
-            await until_seen(pilot, "queued 1 ")
-            assert "led by" in seen(pilot)
-            await pilot.press("p", "y")
-            await until_seen(pilot, "paused: mail")
-        assert (await queue.limits()).paused == ("mail",)
 
 
 async def test_the_terminal_may_be_tiny_and_change(queue):

@@ -11,7 +11,7 @@ from bucketq.state import QueueState
 from bucketq.storage.port import Bucket, describe
 
 # Longer than a busy storage takes; whoever watches wants to know soon.
-_ANSWER_WITHIN_S = 10.0
+_ANSWER_WITHIN_S = 5.0
 
 
 class Look(NamedTuple):
