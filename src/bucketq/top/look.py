@@ -11,7 +11,7 @@ from bucketq.state import QueueState
 from bucketq.storage.port import Bucket, describe
 
 # Longer than a busy storage takes; whoever watches wants to know soon.
-_ANSWER_WITHIN_S = 10.0
+_ANSWER_WITHIN_S = 5.0
 
 
 class Look(NamedTuple):
@@ -31,9 +31,15 @@ class Looker:
         self._clock = clock
         self._state = QueueState()
         self._etag: str | None = None
+        # An answer that was slow must not come after a newer one.
+        self._turn = asyncio.Lock()
 
     async def look(self) -> Look:
         """The queue as it stands now. Raises StorageError, and CorruptStateError if it is no queue."""
+        async with self._turn:
+            return await self._look()
+
+    async def _look(self) -> Look:
         began_s = self._clock.monotonic_s()
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S):

@@ -19,6 +19,9 @@ ORDER = (
     JobStatus.BLOCKED,
 )
 
+# A worker that has not said who it is.
+NOBODY = "(no name)"
+
 
 class EntrypointRow(NamedTuple):
     """How the jobs of one entrypoint stand, and whether it is paused by name.
@@ -43,24 +46,39 @@ class WorkerRow(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which jobs are wanted: of a status, and with a text in what they tell of themselves."""
+    """Which jobs are wanted: of a status, an entrypoint, a worker; with a text in what they tell."""
 
     text: str = ""
     status: JobStatus | None = None
+    entrypoint: str | None = None
+    worker: str | None = None
 
     def matches(self, job: Job) -> bool:
         """Whether a job is wanted.
 
         >>> from datetime import UTC
         >>> job = Job(id="1", entrypoint="mail", payload=b'{"to":"Ann"}', created_at=datetime.now(UTC))
-        >>> Filter("ann").matches(job), Filter("bob").matches(job), Filter(status=JobStatus.DEAD).matches(job)
+        >>> Filter("ann").matches(job), Filter("bob").matches(job), Filter(entrypoint="fax").matches(job)
         (True, False, False)
         """
-        if self.status not in (None, job.status):
+        if self.status not in (None, job.status) or self.entrypoint not in (None, job.entrypoint):
+            return False
+        if self.worker not in (None, job.worker or NOBODY):
             return False
         told = (job.id, job.entrypoint, job.worker, job.note, job.error, job.key, job.tenant, job.limit_key)
         wanted = self.text.lower()
         return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
+
+    def told(self) -> list[str]:
+        """What is wanted, in words.
+
+        >>> Filter("ann", JobStatus.DEAD).told()
+        ['dead', "with 'ann'"]
+        """
+        words = [self.status.value] if self.status else []
+        words += [f"of {self.entrypoint}"] if self.entrypoint is not None else []
+        words += [f"by {self.worker}"] if self.worker is not None else []
+        return [*words, f"with {self.text!r}"] if self.text else words
 
 
 def entrypoint_rows(look: Look) -> list[EntrypointRow]:
@@ -96,12 +114,12 @@ def worker_rows(look: Look) -> list[WorkerRow]:
     held: dict[str, list[tuple[int, datetime]]] = {}
     for job in look.state.in_progress_jobs():
         beat_at = job.heartbeat_at or job.claimed_at or job.created_at
-        held.setdefault(job.worker or "", []).append((1, beat_at))
+        held.setdefault(job.worker or NOBODY, []).append((1, beat_at))
     for segment, hold in look.state.backlog.held().values():
-        held.setdefault(hold.worker or "", []).append((segment.count, hold.heartbeat_at))
+        held.setdefault(hold.worker or NOBODY, []).append((segment.count, hold.heartbeat_at))
     rows = [
         WorkerRow(
-            name or "(no name)",
+            name,
             sum(count for count, _ in beats),
             seconds_since(max(beat_at for _, beat_at in beats), look.at),
         )

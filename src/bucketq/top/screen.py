@@ -79,6 +79,8 @@ class Top(App[None]):
         self._every_s = every_s
         self._trend = Trend()
         self._look: Look | None = None
+        # Whether the last look failed.
+        self._is_away = False
         self._filter = Filter()
         self.title = f"bucketq top {describe(queue.storage)}"
 
@@ -103,14 +105,17 @@ class Top(App[None]):
     async def look(self) -> None:
         """Look at the queue now, and show it; what is wrong stands on the screen until it is right again."""
         try:
-            self._look = await self._looker.look()
+            look = await self._looker.look()
+            self._trend.add(look)
         except (BucketQError, OSError) as error:
+            self._is_away = True
             self._tell(f"The queue cannot be read: {error}", is_trouble=True)
             return
         if not self.is_running:
             return  # there is no screen any more
-        self._trend.add(self._look)
-        if self.query_one("#message").has_class("trouble"):
+        self._look = look
+        if self._is_away:
+            self._is_away = False
             self._tell("")
         self.query_one(Heading).show(self._look)
         self.query_one(Trends).show(self._trend)
@@ -131,16 +136,17 @@ class Top(App[None]):
         table.show(self._look, jobs)
         stats = self._look.state.stats
         total = stats.queued + stats.scheduled + stats.blocked + stats.in_progress + stats.dead
-        wanted = [f"with {self._filter.text!r}"] if self._filter.text else []
-        wanted += [self._filter.status.value] if self._filter.status else []
-        table.border_title = Text(" · ".join(["Jobs", *wanted, f"{table.row_count:,} of {total:,}"]))
+        told = ["Jobs", *self._filter.told(), f"{table.row_count:,} of {total:,}"]
+        table.border_title = Text(printable(" · ".join(told)))
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if isinstance(event.data_table, JobTable):
             self._inspect()
-        elif event.row_key.value is not None:
-            self._want(Filter(event.row_key.value))
-            self.query_one(JobTable).focus()
+            return
+        name = event.row_key.value
+        is_worker = isinstance(event.data_table, WorkerTable)
+        self._want(Filter(worker=name) if is_worker else Filter(entrypoint=name))
+        self.query_one(JobTable).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._want(self._filter._replace(text=event.value))

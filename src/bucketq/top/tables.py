@@ -17,7 +17,7 @@ from bucketq.top.rows import EntrypointRow, WorkerRow, concerned_since, seconds_
 from bucketq.top.words import printable, short_id, spell_count, spell_progress, spell_status, spell_time
 
 # What nobody scrolls through is not worth drawing anew each second; a filter finds the rest.
-_JOBS_MAX = 200
+_JOBS_MAX = 100
 # As much of it as a wide terminal shows.
 _PAYLOAD_BYTES = 200
 _STYLES = {JobStatus.IN_PROGRESS: GOOD, JobStatus.DEAD: BAD}
