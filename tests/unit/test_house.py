@@ -67,6 +67,7 @@ FLOORS = [
     {"group"},
     {"queue"},
     {"embedded"},
+    {"transfer"},
     {"wire"},
     {"remote", "broker"},
     {"url", "loop_thread"},

@@ -33,6 +33,7 @@ from bucketq.cli.show import show
 from bucketq.cli.stats import stats
 from bucketq.cli.token import token
 from bucketq.cli.top import top
+from bucketq.cli.transfer import export, import_file
 from bucketq.cli.verify import verify
 from bucketq.cli.work import work
 
@@ -115,6 +116,8 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_CARE, "doctor", doctor),
     (_CARE, "verify", verify),
     (_CARE, "gc", gc),
+    (_CARE, "export", export),
+    (_CARE, "import", import_file),
     (_CARE, "config", config),
     (_DATA, "replay", replay),
 ]
