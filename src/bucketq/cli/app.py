@@ -18,6 +18,7 @@ from bucketq.cli.cancel import cancel
 from bucketq.cli.config import config
 from bucketq.cli.configuration import CURRENT, FILE, Configuration
 from bucketq.cli.dead import discard, redrive, retry
+from bucketq.cli.diff import diff
 from bucketq.cli.doctor import doctor
 from bucketq.cli.enqueue import enqueue
 from bucketq.cli.gc import gc
@@ -105,6 +106,7 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_LOOK, "show", show),
     (_LOOK, "stats", stats),
     (_LOOK, "archive", archive),
+    (_LOOK, "diff", diff),
     (_LOOK, "top", top),
     (_ACT, "retry", retry),
     (_ACT, "redrive", redrive),

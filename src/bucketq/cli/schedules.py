@@ -8,6 +8,7 @@ import typer
 
 from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
+from bucketq.cli.lines import moment
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json, tell_table
@@ -35,7 +36,7 @@ async def _list(url: str, as_json: bool) -> None:
     if as_json:
         tell_json([_told(one) for one in found])
     elif found:
-        rows = [(one.name, one.job.entrypoint, _times(one), _moment(one.next_at)) for one in found]
+        rows = [(one.name, one.job.entrypoint, _times(one), _next(one)) for one in found]
         tell_table(("name", "entrypoint", "times", "next"), rows)
     else:
         print("there are no schedules; `bucketq schedules add` makes one")
@@ -76,7 +77,7 @@ async def add(
     if as_json:
         tell_json(_told(made))
     else:
-        print(f"{made.name}: {_times(made)}, next {_moment(made.next_at)}")
+        print(f"{made.name}: {_times(made)}, next {_next(made)}")
     return 0
 
 
@@ -110,5 +111,5 @@ def _times(schedule: "Schedule") -> str:
     return f"{schedule.cron} {schedule.tz}"
 
 
-def _moment(moment: Any) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}" if moment is not None else "never"
+def _next(schedule: "Schedule") -> str:
+    return moment(schedule.next_at) if schedule.next_at is not None else "never"

@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
+from bucketq.cli.lines import moment
+
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
     from bucketq.job import Job
@@ -42,5 +44,5 @@ def _of_finished(job: "ArchivedJob") -> str:
 
     if job.status is FinishedStatus.DEAD:
         return f"job {job.id} was dead, and has been redriven or discarded; `bucketq show` tells what it was"
-    at = f"{job.finished_at:%Y-%m-%dT%H:%M:%SZ}"
-    return f"job {job.id} is {job.status.value} since {at}; `bucketq enqueue` adds another like it"
+    since = moment(job.finished_at)
+    return f"job {job.id} is {job.status.value} since {since}; `bucketq enqueue` adds another like it"
