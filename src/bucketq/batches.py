@@ -43,6 +43,13 @@ class JobBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return BatchCounts(self.total, self.left, self.failed)
 
 
+class NamedBatch(NamedTuple):
+    """A batch, and its id."""
+
+    id: str
+    batch: JobBatch
+
+
 class Batches:
     """The batches under way, by id. `touched` collects the ids of those that changed."""
 
@@ -69,13 +76,14 @@ class Batches:
 
     def begin(self, batch_id: str, total: int, then: Job) -> None:
         """Add a new one. Raises QueueFullError."""
-        if len(self._batches) >= BATCHES_MAX:
-            raise QueueFullError(
-                f"{len(self._batches)} batches are open, and every commit writes them all; the limit is"
-                f" {BATCHES_MAX}. Enqueue this one when another is finished, or make fewer and larger ones."
-            )
+        self._refuse_more()
         then = replace(then, status=JobStatus.BLOCKED)
         self._put(batch_id, JobBatch(total=total, left=total, then=then))
+
+    def adopt(self, named: NamedBatch) -> None:
+        """Add one that another queue had. Raises QueueFullError."""
+        self._refuse_more()
+        self._put(*named)
 
     def count(self, job: Job, *, succeeded: bool) -> None:
         """A job is finished: one less is left of its batch, or the batch is over."""
@@ -91,6 +99,13 @@ class Batches:
     def follow(self, batch_id: str) -> None:
         """The follower of one is enqueued."""
         self._put(batch_id, replace(self._batches[batch_id], then=None))
+
+    def _refuse_more(self) -> None:
+        if len(self._batches) >= BATCHES_MAX:
+            raise QueueFullError(
+                f"{len(self._batches)} batches are open, and every commit writes them all; the limit is"
+                f" {BATCHES_MAX}. Enqueue this one when another is finished, or make fewer and larger ones."
+            )
 
     def _put(self, batch_id: str, batch: JobBatch | None) -> None:
         self._journal.put(self._batches, batch_id, batch)

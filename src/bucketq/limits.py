@@ -107,6 +107,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             return replace(self, entrypoints=_with(self.entrypoints, entrypoint, limit))
         return replace(self, limit_keys=_with(self.limit_keys, limit_key or "", limit))
 
+    def joined(self, others: "Limits") -> "Limits":
+        """These, and those of others for what has none here. Raises ConfigurationError."""
+        joined = replace(self, is_paused=self.is_paused or others.is_paused)
+        for entrypoint in others.paused:
+            joined = joined.with_pause(entrypoint)
+        for entrypoint in others.entrypoints.keys() - self.entrypoints.keys():
+            joined = joined.with_limit(entrypoint, None, others.entrypoints[entrypoint])
+        for limit_key in others.limit_keys.keys() - self.limit_keys.keys():
+            joined = joined.with_limit(None, limit_key, others.limit_keys[limit_key])
+        return joined
+
 
 def check_limit(entrypoint: str | None, limit_key: str | None, limit: Limit) -> None:
     """Raise ConfigurationError for what cannot be a limit."""

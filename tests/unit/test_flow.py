@@ -173,7 +173,7 @@ def test_open_batches_cost_nothing_unless_they_change(monkeypatch):
     encoder.encode()
     encoded = []
     monkeypatch.setattr(Batches, "__iter__", lambda batches: pytest.fail("all of them were looked at"))
-    monkeypatch.setattr("bucketq.codec.encoder._batch", lambda batch: encoded.append(batch) or b"{}")
+    monkeypatch.setattr("bucketq.codec.encoder.encode_batch", lambda batch: encoded.append(batch) or b"{}")
     state.enqueue(new("plain"))
     encoder.encode()
     assert not encoded

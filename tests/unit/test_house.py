@@ -48,7 +48,7 @@ FLOORS = [
     {"shelf", "table"},
     {"unique", "dispatch"},
     {"state"},
-    {"timeouts", "told"},
+    {"timeouts", "told", "difference"},
     {"codec", "operation", "stale"},
     {"storage", "patience"},
     {"lookout"},
@@ -67,6 +67,7 @@ FLOORS = [
     {"group"},
     {"queue"},
     {"embedded"},
+    {"transfer"},
     {"wire"},
     {"remote", "broker"},
     {"url", "loop_thread"},
@@ -120,6 +121,7 @@ PURE = [
         "wanted",
         "timeline",
         "told",
+        "difference",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}

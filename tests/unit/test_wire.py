@@ -21,12 +21,15 @@ from bucketq import (
     ScheduleNotFoundError,
     Stats,
 )
+from bucketq.batches import JobBatch, NamedBatch
 from bucketq.errors import NotLeaderError, SessionForgottenError
 from bucketq.job import Attempt, Claim, Outcome
 from bucketq.ledger import StagedPart
+from bucketq.limits import Limits
 from bucketq.operation import (
     Ack,
     AckMany,
+    Adopt,
     Bury,
     Count,
     Crash,
@@ -100,11 +103,14 @@ PART = StagedPart(
 )
 CRON = Schedule(name="report", cron="30 9 * * *", tz="Europe/Vienna", missed=Missed.ALL, job=NEW)
 EVERY = Schedule(name="poll", every_s=1.5, next_at=NOW, last_at=NOW - timedelta(seconds=1), job=NEW)
+DEAD = replace(FULL, status=JobStatus.DEAD, token=None)
+BATCH = NamedBatch("9", JobBatch(total=3, left=2, failed=1, then=NEW))
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
 OUTCOMES = (Nack(CLAIM, "no", NOW, 7.5, "line 7"), Bury(CLAIM, "never", NOW), Crash(CLAIM, NOW))
 OPERATIONS = [
     Enqueue((NEW, NEW)),
     EnqueueSegments((SEGMENT,)),
+    Adopt("import-1", 7, (DEAD, BATCH, CRON, Limits(paused=("mail",))), NOW, (("2", False),)),
     Dequeue(None, 1, "t", NOW, "host:1"),
     Dequeue("", 10_000, "t", NOW),
     Dequeue(("mail", "thumb"), 1, "t", NOW),

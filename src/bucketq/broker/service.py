@@ -22,12 +22,13 @@ from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.limits import check_limit
+from bucketq.limits import Limits, check_limit
 from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
     Ack,
     AckMany,
+    Adopt,
     Answers,
     Bury,
     Dequeue,
@@ -50,7 +51,7 @@ from bucketq.operation.limits import Pause, Resume, SetLimit
 from bucketq.operation.schedules import PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
-from bucketq.schedule import check_schedule
+from bucketq.schedule import Schedule, check_schedule
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, ObjectPage, check_object_name
 from bucketq.transaction import check_results, result_json
@@ -260,6 +261,8 @@ def _checked(operation: Operation) -> Operation:
                 check_new_job(job)
         case EnqueueBatch():
             _check_batch(operation)
+        case Adopt():
+            _check_adoption(operation)
         case Heartbeat():
             check_progress(operation.progress, operation.note)
         case HeartbeatMany():
@@ -301,6 +304,22 @@ def _checked(operation: Operation) -> Operation:
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")
             return Transact(tuple(map(_checked, operation.operations)))
     return operation
+
+
+def _check_adoption(operation: Adopt) -> None:
+    _check_name("a load", operation.load)
+    _checked(Enqueue(tuple(replace(job, batch=None) for job in operation.jobs)))
+    if any(job.status is JobStatus.IN_PROGRESS or job.token is not None for job in operation.jobs):
+        raise ConfigurationError("jobs that run are not adopted: a worker of another queue holds them")
+    for holding in operation.holdings:
+        match holding:
+            case Schedule():
+                _checked(PutSchedule(holding, operation.now))
+            case Limits():
+                for entrypoint, limit in holding.entrypoints.items():
+                    check_limit(entrypoint, None, limit)
+                for limit_key, limit in holding.limit_keys.items():
+                    check_limit(None, limit_key, limit)
 
 
 def _check_batch(operation: EnqueueBatch) -> None:

@@ -14,20 +14,27 @@ import typer
 
 import bucketq
 from bucketq.cli.archive import archive
+from bucketq.cli.cancel import cancel
 from bucketq.cli.config import config
 from bucketq.cli.configuration import CURRENT, FILE, Configuration
+from bucketq.cli.dead import discard, redrive, retry
+from bucketq.cli.diff import diff
 from bucketq.cli.doctor import doctor
 from bucketq.cli.enqueue import enqueue
+from bucketq.cli.gc import gc
 from bucketq.cli.help import SectionedCommand, SectionedGroup
 from bucketq.cli.init import init
 from bucketq.cli.jobs import jobs
+from bucketq.cli.limits import limit, pause, resume
 from bucketq.cli.options import with_settings
 from bucketq.cli.pipeline import accept, replay, report, run
+from bucketq.cli.schedules import add, remove, schedules
 from bucketq.cli.serve import serve
 from bucketq.cli.show import show
 from bucketq.cli.stats import stats
 from bucketq.cli.token import token
 from bucketq.cli.top import top
+from bucketq.cli.transfer import export, import_file
 from bucketq.cli.verify import verify
 from bucketq.cli.work import work
 
@@ -99,9 +106,20 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_LOOK, "show", show),
     (_LOOK, "stats", stats),
     (_LOOK, "archive", archive),
-    (_CARE, "doctor", doctor),
+    (_LOOK, "diff", diff),
     (_LOOK, "top", top),
+    (_ACT, "retry", retry),
+    (_ACT, "redrive", redrive),
+    (_ACT, "discard", discard),
+    (_ACT, "cancel", cancel),
+    (_ACT, "pause", pause),
+    (_ACT, "resume", resume),
+    (_ACT, "limit", limit),
+    (_CARE, "doctor", doctor),
     (_CARE, "verify", verify),
+    (_CARE, "gc", gc),
+    (_CARE, "export", export),
+    (_CARE, "import", import_file),
     (_CARE, "config", config),
     (_DATA, "replay", replay),
 ]
@@ -111,8 +129,15 @@ for _panel, _name, _function in _COMMANDS:
     app.command(_name, cls=SectionedCommand, rich_help_panel=_panel, context_settings=_SETTINGS.get(_name))(
         command(_function)
     )
+by_the_clock = typer.Typer(name="schedules")
+by_the_clock.callback(invoke_without_command=True)(schedules)
 pipeline = typer.Typer(name="pipeline", help="Bring the archive into a lake, and report on it.")
-for _step in (run, report, accept):
-    pipeline.command(cls=SectionedCommand)(command(_step))
-app.add_typer(pipeline, cls=SectionedGroup, rich_help_panel=_DATA)
+_GROUPS: list[tuple[str, typer.Typer, list[Callable[..., Any]]]] = [
+    (_ACT, by_the_clock, [add, remove]),
+    (_DATA, pipeline, [run, report, accept]),
+]
+for _panel, _group, _functions in _GROUPS:
+    for _function in _functions:
+        _group.command(cls=SectionedCommand)(command(_function))
+    app.add_typer(_group, cls=SectionedGroup, rich_help_panel=_panel)
 app.add_typer(token, cls=SectionedGroup, rich_help_panel=_CARE)

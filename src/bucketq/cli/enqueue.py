@@ -70,7 +70,7 @@ async def enqueue(
         return await _enqueue_lines(entrypoint, source, raw, priority, options, url, as_json)
     content = _read(source) if source else payload.encode()
     async with opened(url=url) as queue:
-        job = await queue.enqueue(entrypoint, _payload(content, raw), priority, **_typed(options))
+        job = await queue.enqueue(entrypoint, payload_of(content, raw), priority, **_typed(options))
         if not wait_s:
             tell_json({"enqueued": 1, "id": job.id}) if as_json else print(job.id)
             return 0
@@ -107,13 +107,14 @@ def _payloads(stream: BinaryIO, raw: bool, on_progress: Any) -> Iterator[bytes]:
             on_progress("enqueue", done, max(size, done))
         if line := line.strip():
             try:
-                yield _payload(line, raw)
+                yield payload_of(line, raw)
             except PayloadError as error:
                 raise PayloadError(f"line {number}: {error} Nothing was enqueued.") from None
     on_progress("enqueue", done, done)
 
 
-def _payload(content: bytes, raw: bool) -> bytes:
+def payload_of(content: bytes, raw: bool = False) -> bytes:
+    """A payload as it was typed. Raises PayloadError if it is no JSON, and should be."""
     if raw or not content.strip():
         return content
     import msgspec

@@ -17,7 +17,7 @@ is known of limits and tenants' turns. Files of older formats, and of jqueue, wh
 """
 
 from bucketq.codec.decoder import decode, leader_of
-from bucketq.codec.document import FORMAT
-from bucketq.codec.encoder import StateEncoder, encode
+from bucketq.codec.document import FORMAT, StoredBatch
+from bucketq.codec.encoder import StateEncoder, encode, encode_batch
 
-__all__ = ["FORMAT", "StateEncoder", "decode", "encode", "leader_of"]
+__all__ = ["FORMAT", "StateEncoder", "StoredBatch", "decode", "encode", "encode_batch", "leader_of"]

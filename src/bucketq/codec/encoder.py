@@ -148,7 +148,7 @@ class StateEncoder:
             if batch is None:
                 self._batches.pop(name, None)
             else:
-                self._batches[name] = _encode(name) + b":" + _batch(batch)
+                self._batches[name] = _encode(name) + b":" + encode_batch(batch)
         batches.touched.clear()
         lines = b",\n".join(self._batches.values())
         self._batch_lines = b',"batches":{\n%b\n}' % lines if lines else b""
@@ -178,7 +178,8 @@ class StateEncoder:
         state.touched.clear()
 
 
-def _batch(batch: JobBatch) -> bytes:
+def encode_batch(batch: JobBatch) -> bytes:
+    """A batch, with its follower as a job's line spells it."""
     if batch.then is None:
         return _encode(batch)
     return _encode(replace(batch, then=None))[:-1] + b',"then":' + encode_job(batch.then) + b"}"

@@ -5,6 +5,7 @@ again to a fresher state is a true replay. Calling one with a state runs a short
 of that state's transitions.
 """
 
+from bucketq.operation.adoption import Adopt, Holding
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
 from bucketq.operation.claims import (
@@ -44,6 +45,7 @@ from bucketq.operation.segment_claims import (
 __all__ = [
     "Ack",
     "AckMany",
+    "Adopt",
     "Answers",
     "Batch",
     "Beat",
@@ -61,6 +63,7 @@ __all__ = [
     "Heartbeat",
     "HeartbeatMany",
     "HeartbeatSegment",
+    "Holding",
     "ListInFile",
     "Listed",
     "Load",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from bucketq.backlog import SegmentNeededError
 from bucketq.errors import BucketQError, OutcomeUnknownError, SessionForgottenError
 from bucketq.job import Claim, Job
+from bucketq.operation.adoption import Adopt
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
 from bucketq.operation.chores import (
@@ -133,6 +134,7 @@ Operation = (
     | FindBatch
     | LookUp
     | Load
+    | Adopt
     | Dequeue
     | Ack
     | AckMany
@@ -186,6 +188,8 @@ def enqueued_by(operation: Operation) -> list[Job]:
             return list(operation.jobs)
         case EnqueueBatch():
             return enqueued_by(operation.part)
+        case Adopt():
+            return operation.jobs
         case Transact():
             return [job for part in operation.operations for job in enqueued_by(part)]
     return []
@@ -194,7 +198,7 @@ def enqueued_by(operation: Operation) -> list[Job]:
 def knowing(operation: Operation, finished: Mapping[str, bool]) -> Operation:
     """The operation, if it adds jobs that wait for others, with how those ended."""
     match operation:
-        case Enqueue():
+        case Enqueue() | Adopt():
             return replace(operation, finished=tuple({**dict(operation.finished), **finished}.items()))
         case EnqueueBatch():
             return replace(operation, part=knowing(operation.part, finished))
@@ -210,6 +214,8 @@ def bytes_of(operation: Operation) -> int:
             return sum(len(job.payload) for job in operation.jobs)
         case EnqueueBatch():
             return len(operation.then.payload) + bytes_of(operation.part)
+        case Adopt():
+            return sum(len(job.payload) for job in operation.jobs)
         case PutSchedule():
             return len(operation.schedule.job.payload)
         case Ack():

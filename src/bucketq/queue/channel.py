@@ -24,7 +24,7 @@ from bucketq.errors import (
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.new_job import JobOptions, is_text, new_job
-from bucketq.operation import Enqueue, EnqueueBatch, Operation, Transact, enqueued_by, knowing
+from bucketq.operation import Adopt, Enqueue, EnqueueBatch, Operation, Transact, enqueued_by, knowing
 from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
@@ -84,6 +84,8 @@ class Channel(ABC):
             return replace(operation, part=await self._stowed(operation.part))
         if isinstance(operation, Enqueue):
             return replace(operation, jobs=await self._payloads.stow_all(operation.jobs))
+        if isinstance(operation, Adopt):
+            return operation.with_jobs(await self._payloads.stow_all(operation.jobs))
         return operation
 
     async def _submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> Any:

@@ -123,19 +123,20 @@ class Looking(Channel):
         return QueueState() if etag is None else decode(content, describe(self.storage))
 
     def _list(self, chosen: Chosen, after: Place = START) -> AsyncIterator[Job]:
-        return list_jobs(lambda: self._list_in_file(chosen), self._read_segment, chosen, after)
+        return list_jobs(lambda: self._list_in_file(chosen), self.read_segment, chosen, after)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:
         return ListInFile(chosen.status, chosen.entrypoint)(await self.read_file())
 
-    async def _read_segment(self, segment: Segment) -> bytes:
+    async def read_segment(self, segment: Segment) -> bytes:
+        """The content of a segment's object. Raises ObjectNotFoundError."""
         if self._objects is None:
             raise unreachable("waiting jobs are")
         return await self._objects.read(segment.name)
 
     async def _read_backlog(self, state: QueueState) -> None:
         for segment in tuple(state.backlog):
-            state.shelf.put(segment, await self._read_segment(segment))
+            state.shelf.put(segment, await self.read_segment(segment))
             state.absorb(segment)
 
     async def _find(self, job_id: str, look: Callable[[], Awaitable[Job | list[Segment]]]) -> Job | None:
@@ -155,7 +156,7 @@ class Looking(Channel):
     async def _find_in(self, segments: list[Segment], job_id: str) -> Job | None:
         # One by one, and none is kept: there may be many.
         for segment in segments:
-            lines = SegmentLines(segment, await self._read_segment(segment))
+            lines = SegmentLines(segment, await self.read_segment(segment))
             if job := lines.find(segment, job_id):
                 return job
         return None

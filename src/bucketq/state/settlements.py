@@ -9,10 +9,10 @@ from bucketq.errors import ConfigurationError, JobNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.segment import Segment
-from bucketq.state.arrivals import WithArrivals
+from bucketq.state.adoptions import WithAdoptions
 
 
-class WithSettlements(WithArrivals):
+class WithSettlements(WithAdoptions):
     """Cancelling a job; doing a dead one again, or forgetting it."""
 
     def cancel(self, job_id: str, now: datetime, where: str = "") -> Job | list[Segment]:

@@ -94,6 +94,15 @@ class CloudStorage:
         # Not every server heeds If-None-Match.
         return None if found[1] == etag else found
 
+    async def read_version(self, version: str) -> bytes:
+        """The object as it was in a version that the bucket has kept. Raises ObjectNotFoundError."""
+        content, etag = await self._read({"version": version})
+        if etag is None:
+            raise ObjectNotFoundError(
+                f"{self.url} has no version {version!r}; whether the bucket keeps any, `bucketq doctor` tells"
+            )
+        return content
+
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         enter_runtime()
         mode: PutMode = "create" if if_match is None else self._version(if_match)

@@ -1,8 +1,10 @@
 """Told: what is said of a queue in JSON, alike by REST, WebSocket and the command line."""
 
+from bucketq.told.control import LimitsTold, LimitTold, ObjectTold
 from bucketq.told.job import AttemptTold, JobTold
 from bucketq.told.payload import NO_JSON, Encoding, told_payload, told_result
 from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
+from bucketq.told.schedule import ScheduleTold
 from bucketq.told.shape import Status, Told
 from bucketq.told.stats import QueueCounts, QueueStats
 
@@ -12,9 +14,13 @@ __all__ = [
     "BrokerTold",
     "Encoding",
     "JobTold",
+    "LimitTold",
+    "LimitsTold",
+    "ObjectTold",
     "QueueCounts",
     "QueueStats",
     "QueueTold",
+    "ScheduleTold",
     "Status",
     "Told",
     "TypeCounts",

@@ -181,6 +181,25 @@ class EnqueueRequest(_message.Message):
     finished: _containers.ScalarMap[str, bool]
     def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., if_exists: _Optional[str] = ..., finished: _Optional[_Mapping[str, bool]] = ...) -> None: ...
 
+class AdoptRequest(_message.Message):
+    __slots__ = ("load", "number", "lines", "finished")
+    class FinishedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bool
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bool] = ...) -> None: ...
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    load: str
+    number: int
+    lines: _containers.RepeatedScalarFieldContainer[bytes]
+    finished: _containers.ScalarMap[str, bool]
+    def __init__(self, load: _Optional[str] = ..., number: _Optional[int] = ..., lines: _Optional[_Iterable[bytes]] = ..., finished: _Optional[_Mapping[str, bool]] = ...) -> None: ...
+
 class EnqueueBatchRequest(_message.Message):
     __slots__ = ("then", "jobs", "segments")
     THEN_FIELD_NUMBER: _ClassVar[int]
@@ -532,7 +551,7 @@ class TransactionRequest(_message.Message):
     def __init__(self, operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "heartbeat_many", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits", "crash", "dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment")
+    __slots__ = ("enqueue", "dequeue", "ack", "ack_many", "nack", "heartbeat", "heartbeat_many", "release", "bury", "transaction", "enqueue_segments", "requeue_stale", "find", "stats", "version", "cancel", "redrive", "discard", "settle_many", "enqueue_batch", "find_batch", "look_up", "put_schedule", "remove_schedule", "list_schedules", "pause", "resume", "set_limit", "limits", "crash", "dequeue_segment", "heartbeat_segment", "release_segment", "settle_segment", "adopt")
     ENQUEUE_FIELD_NUMBER: _ClassVar[int]
     DEQUEUE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -567,6 +586,7 @@ class Operation(_message.Message):
     HEARTBEAT_SEGMENT_FIELD_NUMBER: _ClassVar[int]
     RELEASE_SEGMENT_FIELD_NUMBER: _ClassVar[int]
     SETTLE_SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    ADOPT_FIELD_NUMBER: _ClassVar[int]
     enqueue: EnqueueRequest
     dequeue: DequeueRequest
     ack: AckRequest
@@ -601,7 +621,8 @@ class Operation(_message.Message):
     heartbeat_segment: HeartbeatSegmentRequest
     release_segment: ReleaseSegmentRequest
     settle_segment: SettleSegmentRequest
-    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., heartbeat_many: _Optional[_Union[HeartbeatManyRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ..., crash: _Optional[_Union[CrashRequest, _Mapping]] = ..., dequeue_segment: _Optional[_Union[DequeueSegmentRequest, _Mapping]] = ..., heartbeat_segment: _Optional[_Union[HeartbeatSegmentRequest, _Mapping]] = ..., release_segment: _Optional[_Union[ReleaseSegmentRequest, _Mapping]] = ..., settle_segment: _Optional[_Union[SettleSegmentRequest, _Mapping]] = ...) -> None: ...
+    adopt: AdoptRequest
+    def __init__(self, enqueue: _Optional[_Union[EnqueueRequest, _Mapping]] = ..., dequeue: _Optional[_Union[DequeueRequest, _Mapping]] = ..., ack: _Optional[_Union[AckRequest, _Mapping]] = ..., ack_many: _Optional[_Union[AckManyRequest, _Mapping]] = ..., nack: _Optional[_Union[NackRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., heartbeat_many: _Optional[_Union[HeartbeatManyRequest, _Mapping]] = ..., release: _Optional[_Union[ReleaseRequest, _Mapping]] = ..., bury: _Optional[_Union[BuryRequest, _Mapping]] = ..., transaction: _Optional[_Union[TransactionRequest, _Mapping]] = ..., enqueue_segments: _Optional[_Union[EnqueueSegmentsRequest, _Mapping]] = ..., requeue_stale: _Optional[_Union[RequeueStaleRequest, _Mapping]] = ..., find: _Optional[_Union[FindRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., version: _Optional[_Union[VersionRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelRequest, _Mapping]] = ..., redrive: _Optional[_Union[RedriveRequest, _Mapping]] = ..., discard: _Optional[_Union[DiscardRequest, _Mapping]] = ..., settle_many: _Optional[_Union[SettleManyRequest, _Mapping]] = ..., enqueue_batch: _Optional[_Union[EnqueueBatchRequest, _Mapping]] = ..., find_batch: _Optional[_Union[FindBatchRequest, _Mapping]] = ..., look_up: _Optional[_Union[LookUpRequest, _Mapping]] = ..., put_schedule: _Optional[_Union[Schedule, _Mapping]] = ..., remove_schedule: _Optional[_Union[RemoveScheduleRequest, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedulesRequest, _Mapping]] = ..., pause: _Optional[_Union[PauseRequest, _Mapping]] = ..., resume: _Optional[_Union[ResumeRequest, _Mapping]] = ..., set_limit: _Optional[_Union[SetLimitRequest, _Mapping]] = ..., limits: _Optional[_Union[LimitsRequest, _Mapping]] = ..., crash: _Optional[_Union[CrashRequest, _Mapping]] = ..., dequeue_segment: _Optional[_Union[DequeueSegmentRequest, _Mapping]] = ..., heartbeat_segment: _Optional[_Union[HeartbeatSegmentRequest, _Mapping]] = ..., release_segment: _Optional[_Union[ReleaseSegmentRequest, _Mapping]] = ..., settle_segment: _Optional[_Union[SettleSegmentRequest, _Mapping]] = ..., adopt: _Optional[_Union[AdoptRequest, _Mapping]] = ...) -> None: ...
 
 class StatsResponse(_message.Message):
     __slots__ = ("queued", "in_progress", "dead", "enqueued_total", "completed_total", "dead_total", "scheduled", "blocked", "cancelled_total")

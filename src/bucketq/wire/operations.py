@@ -11,6 +11,7 @@ from bucketq.new_job import check_if_exists
 from bucketq.operation import (
     Ack,
     AckMany,
+    Adopt,
     Bury,
     Count,
     Crash,
@@ -38,6 +39,7 @@ from bucketq.operation import (
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.transfer.line import End, Finished, decode_line, encode_line
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import names_of, wanted_of
 from bucketq.wire.jobs import claim_message, claim_of, new_job_message, new_job_of
@@ -102,6 +104,14 @@ def operation_message(operation: Operation) -> pb.Operation:
         case EnqueueBatch(part=EnqueueSegments() as part):
             then, segments = new_job_message(operation.then), _enqueue_segments_message(part)
             return pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, segments=segments))
+        case Adopt():
+            adopt = pb.AdoptRequest(
+                load=operation.load,
+                number=operation.number,
+                lines=map(encode_line, operation.holdings),
+                finished=dict(operation.finished),
+            )
+            return pb.Operation(adopt=adopt)
         case FindBatch():
             return pb.Operation(find_batch=pb.FindBatchRequest(batch_id=operation.batch_id))
         case LookUp():
@@ -187,6 +197,8 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             if batch.HasField("segments"):
                 part = EnqueueSegments(segments_of(batch.segments.segments))
             return EnqueueBatch(new_job_of(batch.then, now, mint), part, now)
+        case "adopt":
+            return _adopt_of(message.adopt, now)
         case "find_batch":
             return FindBatch(message.find_batch.batch_id)
         case "look_up":
@@ -296,6 +308,12 @@ def _enqueue_message(operation: Enqueue) -> pb.EnqueueRequest:
 def _enqueue_of(message: pb.EnqueueRequest, now: datetime, mint: Mint | None) -> Enqueue:
     jobs = tuple(new_job_of(job, now, mint) for job in message.jobs)
     return Enqueue(jobs, check_if_exists(message.if_exists or "return"), tuple(message.finished.items()))
+
+
+def _adopt_of(message: pb.AdoptRequest, now: datetime) -> Adopt:
+    items = [decode_line(line, "the request") for line in message.lines]
+    holdings = tuple(item for item in items if not isinstance(item, Finished | End))
+    return Adopt(message.load, message.number, holdings, now, tuple(message.finished.items()))
 
 
 def _enqueue_segments_message(operation: EnqueueSegments) -> pb.EnqueueSegmentsRequest:

@@ -1,7 +1,6 @@
 """What governs a queue, in JSON: pauses, limits, dead letters, and tidying up."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
@@ -11,8 +10,8 @@ from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.jobs import OneJob, Submitted
 from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.shapes import Name, Whole
-from bucketq.limits import RATE_MAX, RATE_MIN, Limit
-from bucketq.told import Told
+from bucketq.limits import RATE_MAX, RATE_MIN
+from bucketq.told import LimitsTold, ObjectTold, Told
 
 Rate = Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)]
 MaxRunning = Annotated[int, Meta(ge=0, le=2**53 - 1)]
@@ -68,38 +67,11 @@ async def set_limit(visit: Visit, asked: SetLimit) -> None:
     )
 
 
-class LimitTold(Told):
-    """A limit."""
-
-    max_running: int | None = None
-    rate: float | None = None
-    burst: int | None = None
-
-    @classmethod
-    def of(cls, limit: Limit) -> "LimitTold":
-        """A limit as it is told."""
-        return cls(max_running=limit.max_running, rate=limit.rate, burst=limit.burst)
-
-
-class LimitsTold(Told, omit_defaults=False):
-    """What is paused (`isPaused`: the whole queue), and what is limited."""
-
-    is_paused: bool
-    paused: tuple[str, ...]
-    types: Mapping[str, LimitTold]
-    limit_keys: Mapping[str, LimitTold]
-
-
 @call("getLimits", "GET /v1/limits", Role.VIEWER)
 async def get_limits(visit: Visit, asked: Nothing) -> LimitsTold:
     """Tell what is paused, and what is limited."""
     limits = await visit.lead(lambda queue: queue.limits())
-    return LimitsTold(
-        is_paused=limits.is_paused,
-        paused=limits.paused,
-        types={name: LimitTold.of(limit) for name, limit in limits.entrypoints.items()},
-        limit_keys={key: LimitTold.of(limit) for key, limit in limits.limit_keys.items()},
-    )
+    return LimitsTold.of(limits)
 
 
 @call("redriveJob", "POST /v1/jobs/{jobId}/redrive", Role.ADMIN)
@@ -159,14 +131,6 @@ class CollectGarbage(Asked):
     """Whether to look only."""
 
     dry_run: bool = False
-
-
-class ObjectTold(Told):
-    """An object beside the queue."""
-
-    name: str
-    size_bytes: int
-    modified_at: datetime
 
 
 class Collected(Told, omit_defaults=False):

@@ -1,6 +1,5 @@
 """Schedules, in JSON: jobs that are submitted again and again, by the clock."""
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
@@ -11,8 +10,8 @@ from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.new_job import SingleJob
 from bucketq.broker.calls.shapes import IF_BASE64, Name, Seconds
 from bucketq.new_job import NAME_MAX
-from bucketq.schedule import EVERY_MIN_S, Missed, Schedule
-from bucketq.told import JobTold, Told
+from bucketq.schedule import EVERY_MIN_S, Missed
+from bucketq.told import ScheduleTold, Told
 
 # Not all that is wrong with them can be said in a pattern.
 Cron = Annotated[str, Meta(extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})]
@@ -36,33 +35,6 @@ class PutSchedule(SingleJob):
     missed: Missed = Missed.LAST
     key: Name | UnsetType = UNSET
     key_for: Seconds | UnsetType = UNSET
-
-
-class ScheduleTold(Told, kw_only=True):
-    """A schedule, with its next tick and the last one that was fired. `job` is the model of its jobs."""
-
-    name: str
-    cron: str | None = None
-    tz: str = "UTC"
-    every: float = 0.0
-    missed: Missed = Missed.LAST
-    next_at: datetime | None = None
-    last_at: datetime | None = None
-    job: JobTold
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> "ScheduleTold":
-        """A schedule as it is told."""
-        return cls(
-            name=schedule.name,
-            cron=schedule.cron,
-            tz=schedule.tz,
-            every=schedule.every_s,
-            missed=schedule.missed,
-            next_at=schedule.next_at,
-            last_at=schedule.last_at,
-            job=JobTold.of(schedule.job),
-        )
 
 
 @call("putSchedule", "PUT /v1/schedules/{name}", Role.PRODUCER)

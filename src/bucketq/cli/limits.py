@@ -1,0 +1,114 @@
+"""`bucketq pause`, `resume` and `limit`: what may begin, and how much of it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bucketq.cli.opened import opened
+from bucketq.cli.options import AsJson, Url
+from bucketq.cli.told import tell_json, tell_table
+from bucketq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bucketq.limits import Limits
+
+_Entrypoint = Annotated[
+    str, typer.Argument(metavar="[ENTRYPOINT]", help="Only this one; else the whole queue.")
+]
+
+
+async def pause(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = False) -> int:
+    """Let no more jobs begin, of an entrypoint or at all.
+
+    Those that run go on, and jobs are still enqueued. It stays so until `bucketq resume`.
+    """
+    async with opened(url=url) as queue:
+        await queue.pause(entrypoint or None)
+        limits = await queue.limits()
+    if as_json:
+        tell_json(_told(limits))
+    else:
+        print(f"paused: {entrypoint or 'the whole queue'}")
+    return 0
+
+
+async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = False) -> int:
+    """End the pause of an entrypoint, or that of the whole queue."""
+    async with opened(url=url) as queue:
+        await queue.resume(entrypoint or None)
+        limits = await queue.limits()
+    if as_json:
+        tell_json(_told(limits))
+        return 0
+    print(f"resumed: {entrypoint or 'the whole queue'}")
+    if limits.is_paused:
+        print("but the whole queue is paused; `bucketq resume` ends that")
+    elif not entrypoint and limits.paused:
+        print(f"still paused: {', '.join(limits.paused)}")
+    return 0
+
+
+async def limit(
+    entrypoint: Annotated[str, typer.Argument(metavar="[ENTRYPOINT]", help="Whose jobs.")] = "",
+    limit_key: Annotated[
+        str, typer.Option(metavar="TEXT", help="Or those with this limit key; user-* is each that begins so.")
+    ] = "",
+    max_running: Annotated[
+        int | None, typer.Option(metavar="N", help="So many run at the same time.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(metavar="N", help="So many begin a second.")] = None,
+    burst: Annotated[int | None, typer.Option(metavar="N", help="So many of them at once.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Let there be no limit any more.")] = False,
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """Limit jobs; or show what is limited, and what is paused.
+
+    \b
+      bucketq limit resize --max-running 4
+      bucketq limit --limit-key 'customer-*' --rate 10 --burst 20
+      bucketq limit resize --remove
+      bucketq limit
+    """
+    has_numbers = not (max_running is rate is burst is None)
+    names = bool(entrypoint or limit_key)
+    if (has_numbers or remove) and not names:
+        raise ConfigurationError("whose limit: name an entrypoint, or --limit-key")
+    if names and has_numbers == remove:
+        raise ConfigurationError("which limit: --max-running, --rate (and --burst), or --remove")
+    async with opened(url=url) as queue:
+        if names:
+            await queue.limit(
+                entrypoint or None,
+                limit_key=limit_key or None,
+                max_running=max_running,
+                rate=rate,
+                burst=burst,
+            )
+        limits = await queue.limits()
+    if as_json:
+        tell_json(_told(limits))
+    else:
+        _tell(limits)
+    return 0
+
+
+def _told(limits: "Limits") -> object:
+    from bucketq.told import LimitsTold
+
+    return LimitsTold.of(limits)
+
+
+def _tell(limits: "Limits") -> None:
+    rows: list[tuple[object, ...]] = [("the whole queue", "paused")] if limits.is_paused else []
+    rows += [(name, "paused") for name in limits.paused]
+    for kind, limited in (("", limits.entrypoints), ("limit key ", limits.limit_keys)):
+        for name, one in limited.items():
+            parts = [f"{one.max_running} at the same time"] if one.max_running is not None else []
+            if one.rate is not None:
+                parts.append(f"{one.rate:g} a second, {one.tokens_max:g} at once")
+            rows.append((kind + name, "; ".join(parts)))
+    if rows:
+        tell_table(("what", "limit"), rows)
+    else:
+        print("nothing is limited or paused")

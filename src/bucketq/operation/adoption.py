@@ -1,0 +1,79 @@
+"""Adopt: what another queue had becomes this one's."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.batches import NamedBatch
+from bucketq.job import Job
+from bucketq.limits import Limits
+from bucketq.loads import LoadMark
+from bucketq.schedule import Schedule
+from bucketq.state import QueueState
+
+# What a queue has that another can take over.
+Holding = Job | NamedBatch | Schedule | Limits
+
+
+class Adopt(msgspec.Struct, frozen=True, gc=False):
+    """Take over a part of what another queue had, unless that was done before; tell how many jobs.
+
+    Jobs keep their ids and their history. What is here already stays as it is: a job of the same id, a
+    batch, a schedule or a limit of the same name, and a job that has the same unique key.
+    """
+
+    load: str
+    # How far the load has got with this part.
+    number: int
+    holdings: tuple[Holding, ...]
+    now: datetime
+    # Of jobs that these wait for, and that are in the queue no more: whether they succeeded.
+    finished: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs that it brings, and those that follow its batches."""
+        return [job for one in self.holdings if (job := _job_of(one)) is not None]
+
+    def with_jobs(self, jobs: Iterable[Job]) -> "Adopt":
+        """The same with other jobs in the place of its own."""
+        others = iter(jobs)
+        holdings = (one if _job_of(one) is None else _with_job(one, next(others)) for one in self.holdings)
+        return replace(self, holdings=tuple(holdings))
+
+    def __call__(self, state: QueueState) -> int:
+        mark = LoadMark(self.number)
+        if state.loads.has(self.load, mark):
+            return 0
+        adopted = 0
+        fates: dict[str, bool | None] = dict(self.finished)
+        for holding in self.holdings:
+            match holding:
+                case Job():
+                    adopted += state.adopt(holding, self.now, fates)
+                case NamedBatch():
+                    state.adopt_batch(holding, self.now)
+                case Schedule():
+                    if state.schedules.get(holding.name) is None:
+                        state.put_schedule(holding, self.now)
+                case Limits():
+                    state.set_limits(state.limits.joined(holding))
+        state.load(self.load, mark)
+        return adopted
+
+
+def _job_of(holding: Holding) -> Job | None:
+    match holding:
+        case Job():
+            return holding
+        case NamedBatch():
+            return holding.batch.then
+    return None
+
+
+def _with_job(holding: Holding, job: Job) -> Holding:
+    if isinstance(holding, NamedBatch):
+        return holding._replace(batch=replace(holding.batch, then=job))
+    return job

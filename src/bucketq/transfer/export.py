@@ -1,0 +1,140 @@
+"""Export: a whole queue, line by line, with few of its jobs in memory.
+
+A queue is not still while it is read. What stands in queue.json is read at once, but a segment may be
+used up before its turn has come; then the queue is looked at again:
+
+    look ──▶ jobs, in their order ──▶ all segments were there ──▶ done
+      ▲                           └─▶ one was gone ──▶ the rest ─┐
+      └───── again, for jobs that were not told, in segments that were not read ◀──┘
+
+So each job that was there all the time is told once, whatever moved meanwhile.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.archive import Archive
+from bucketq.batches import NamedBatch
+from bucketq.job import Job, JobStatus
+from bucketq.listing import Chosen, list_jobs
+from bucketq.operation import Listed, ListInFile
+from bucketq.queue import Queue
+from bucketq.segment import Segment
+from bucketq.segment_claim import given_back
+from bucketq.state import QueueState
+from bucketq.storage.port import Bucket
+from bucketq.told import JobTold
+from bucketq.transfer.line import FORMAT, Beginning, End, Finished, Item, encode_line
+
+OnProgress = Callable[[str, int, int], object]
+_TOLD_EVERY = 1000
+
+
+async def export(
+    queue: Queue,
+    *,
+    finished: bool = False,
+    now: datetime | None = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> AsyncIterator[bytes]:
+    """The lines of an export, each with its end; `finished` adds the jobs of the archive.
+
+    async for line in export(queue):
+        file.write(line)
+    """
+    state = await queue.read_file()
+    stats = state.stats
+    total = stats.queued + stats.in_progress + stats.dead + stats.scheduled + stats.blocked
+    yield _line(Beginning(bucketq_export=FORMAT, version=state.version, jobs=total, exported_at=now))
+    if state.limits:
+        yield _line(state.limits)
+    for schedule in state.schedules:
+        yield _line(schedule)
+    for batch_id, batch in state.batches:
+        if batch.then is not None:
+            batch = replace(batch, then=await _whole(queue, batch.then))
+        yield _line(NamedBatch(batch_id, batch))
+    told = 0
+    async for job in _live_jobs(queue, state):
+        yield _line(await _whole(queue, job))
+        told += 1
+        if told % _TOLD_EVERY == 0:
+            on_progress("jobs", told, max(total, told))
+    on_progress("jobs", told, told)
+    archived = 0
+    if finished and isinstance(queue.storage, Bucket):
+        async for ended in Archive(queue.storage).jobs():
+            yield _line(Finished(msgspec.json.encode(JobTold.of_archived(ended))))
+            archived += 1
+            if archived % _TOLD_EVERY == 0:
+                on_progress("finished", archived, max(stats.completed_total, archived))
+    yield _line(End(jobs=told, finished=archived))
+
+
+async def _live_jobs(queue: Queue, state: QueueState) -> AsyncIterator[Job]:
+    told: set[int] = set()
+    blocked: list[Job] = []
+    passed = _Pass(queue, state)
+    while True:
+        async for job in list_jobs(passed.look, passed.read, Chosen()):
+            if job.sequence in told:
+                continue
+            told.add(job.sequence)
+            if job.status is JobStatus.BLOCKED:
+                blocked.append(job)
+            elif not job.is_cancelled:
+                yield _waiting(job) if job.status is JobStatus.IN_PROGRESS else job
+        if passed.looks == 1:
+            break
+        passed = _Pass(queue, await queue.read_file(), passed.seen)
+    # Those that others wait for were enqueued before them.
+    for job in sorted(blocked, key=lambda job: job.sequence):
+        yield job
+
+
+class _Pass:
+    """One pass over a queue, from a first look on; without the segments that were seen by earlier ones."""
+
+    def __init__(self, queue: Queue, state: QueueState, seen: frozenset[str] = frozenset()) -> None:
+        self.looks = 0
+        self._queue = queue
+        self._first: QueueState | None = state
+        self._seen = seen
+        self._read: set[str] = set()
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The segments of which all jobs were told, or have gone elsewhere."""
+        return self._seen | self._read
+
+    async def look(self) -> Listed:
+        """The jobs in queue.json, and the segments."""
+        self.looks += 1
+        state, self._first = self._first or await self._queue.read_file(), None
+        listed = ListInFile(None, None)(state)
+        return listed._replace(segments=tuple(one for one in listed.segments if one.name not in self._seen))
+
+    async def read(self, segment: Segment) -> bytes:
+        """The content of a segment. Raises ObjectNotFoundError."""
+        content = await self._queue.read_segment(segment)
+        self._read.add(segment.name)
+        return content
+
+
+def _waiting(job: Job) -> Job:
+    """A job that runs, as if its worker had given it back."""
+    return replace(given_back([job])[0], progress=None, note=None)
+
+
+async def _whole(queue: Queue, job: Job) -> Job:
+    """A job with its payload, wherever that is."""
+    if job.payload_object is None:
+        return job
+    return replace(job, payload=await queue.fetch_payload(job), payload_object=None, payload_size=0)
+
+
+def _line(item: Beginning | Item) -> bytes:
+    return encode_line(item) + b"\n"

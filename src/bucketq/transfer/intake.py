@@ -1,0 +1,184 @@
+"""Intake: an export, or a queue file, is read into a queue.
+
+    file ──▶ looked through: every line can be read, and the last one is there
+         ──▶ part ──▶ commit     with the name of the load, and the line that it has come to
+         ──▶ part ──▶ commit
+         ──▶ …
+
+The name of the load is made of what the file says. So the same file adds nothing twice, also when
+its jobs are finished meanwhile; and after an interruption the next try goes on where the last commit
+was. A job that is in the queue by the same id stays as it is, whatever file it came from.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from bucketq.batches import NamedBatch
+from bucketq.clock import Clock, SystemClock
+from bucketq.embedded import DirectQueue
+from bucketq.errors import CorruptStateError
+from bucketq.job import Job, JobStatus
+from bucketq.operation import Adopt, Holding
+from bucketq.queue import Queue
+from bucketq.storage.file import LocalFileSystemStorage
+from bucketq.transfer.export import export
+from bucketq.transfer.line import End, Finished, Item, begins_export, decode_line
+
+OnProgress = Callable[[str, int, int], object]
+
+# What one commit brings: less than what stays in queue.json.
+_PART_LINES = 1000
+_PART_BYTES = 256 * 1024
+
+
+class Intake(NamedTuple):
+    """What came of an import: jobs that were added, and that were not.
+
+    `before` were added by an earlier import of the same file, `present` are in the queue by the same id,
+    and of `refused` ones another job has the unique key. `finished` ones are not taken in.
+    """
+
+    added: int = 0
+    before: int = 0
+    present: int = 0
+    refused: int = 0
+    finished: int = 0
+
+
+async def take_in(
+    queue: Queue,
+    path: Path,
+    *,
+    clock: Clock | None = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Intake:
+    """Bring the jobs, batches, schedules and limits of a file into a queue.
+
+    The file is an export, or the queue.json of bucketq or jqueue, with its segments beside it. Raises
+    CorruptStateError if it cannot be read to its end; then nothing was changed.
+    """
+    clock = clock or SystemClock()
+    with TemporaryDirectory() as folder:
+        if not _is_export(path):
+            path = await _exported(path, Path(folder) / "queue.jsonl")
+        plan = _look_through(path)
+        state = await queue.read_file()
+        landed = state.loads.marks.get(plan.load)
+        present = {job.id async for job in queue.jobs()}
+        intake = Intake(finished=plan.finished)
+        for part in _parts(path, plan):
+            jobs = sum(isinstance(item, Job) for item in part.holdings)
+            if landed is not None and part.number <= landed.number:
+                intake = intake._replace(before=intake.before + jobs)
+            else:
+                new = _new(part.holdings, present)
+                adopted = await queue.apply(Adopt(plan.load, part.number, new, clock.now()))
+                left = sum(isinstance(item, Job) for item in new)
+                intake = intake._replace(
+                    added=intake.added + adopted,
+                    present=intake.present + jobs - left,
+                    refused=intake.refused + left - adopted,
+                )
+            on_progress("jobs", part.number, plan.lines)
+    return intake
+
+
+class _Plan(NamedTuple):
+    """What is known of a file once it was looked through."""
+
+    load: str
+    lines: int
+    finished: int
+    # How many jobs of each batch there are, and which jobs others wait for.
+    batches: Counter[str]
+    parents: frozenset[str]
+
+
+class _Part(NamedTuple):
+    """What one commit brings, and the number of its last line."""
+
+    number: int
+    holdings: tuple[Holding, ...]
+
+
+def _is_export(path: Path) -> bool:
+    with path.open("rb") as file:
+        return begins_export(file.readline(), str(path))
+
+
+async def _exported(path: Path, to: Path) -> Path:
+    """A queue file as an export, which says the same each time."""
+    with to.open("wb") as file:
+        async for line in export(DirectQueue(LocalFileSystemStorage(path))):
+            file.write(line)
+    return to
+
+
+def _look_through(path: Path) -> _Plan:
+    digest = blake2b(digest_size=16)
+    batches, wanted, there = Counter[str](), set[str](), set[str]()
+    lines = finished = jobs = 0
+    end: End | None = None
+    for lines, line, item in _items(path):
+        if end is not None:
+            raise CorruptStateError(f"{path} goes on after its end, in line {lines}. Nothing was changed.")
+        digest.update(line)
+        match item:
+            case Job():
+                jobs += 1
+                wanted.update(item.after)
+                if item.batch not in (None, item.id) and item.status is not JobStatus.DEAD:
+                    batches[str(item.batch)] += 1
+            case Finished():
+                finished += 1
+            case End():
+                end = item
+    if end != End(jobs=jobs, finished=finished):
+        raise CorruptStateError(f"{path} is cut short: its end is missing. Nothing was changed.")
+    if wanted:
+        there = {
+            item.id for _, _, item in _items(path) if isinstance(item, Job | NamedBatch) and item.id in wanted
+        }
+    return _Plan(f"import-{digest.hexdigest()}", lines, finished, batches, frozenset(there))
+
+
+def _items(path: Path) -> Iterator[tuple[int, bytes, Item]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if number > 1:
+                yield number, line, decode_line(line, f"{path}, line {number},")
+
+
+def _parts(path: Path, plan: _Plan) -> Iterator[_Part]:
+    holdings, size = list[Holding](), 0
+    number = 0
+    for number, line, item in _items(path):
+        if isinstance(item, Finished | End):
+            continue
+        if holdings and (len(holdings) == _PART_LINES or size + len(line) > _PART_BYTES):
+            yield _Part(number - 1, tuple(holdings))
+            holdings, size = [], 0
+        holdings.append(_fitted(item, plan))
+        size += len(line)
+    if holdings:
+        yield _Part(number, tuple(holdings))
+
+
+def _fitted(item: Holding, plan: _Plan) -> Holding:
+    """A job that waits only for what the file has; a batch of as many jobs as the file has of it."""
+    match item:
+        case Job() if item.after:
+            return replace(item, after=tuple(one for one in item.after if one in plan.parents))
+        case NamedBatch():
+            return item._replace(batch=replace(item.batch, left=plan.batches[item.id]))
+    return item
+
+
+def _new(holdings: tuple[Holding, ...], present: set[str]) -> tuple[Holding, ...]:
+    return tuple(one for one in holdings if not (isinstance(one, Job) and one.id in present))

@@ -1,0 +1,377 @@
+"""`bucketq export` and `import`: what is in the file, what comes of it, and what happens in between."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bucketq.sync
+from bucketq import DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
+from bucketq.codec import decode
+from bucketq.transfer import export, take_in
+from bucketq.verify import verify
+from tests.cli.typed import queue_url, typed
+
+GOLDEN = Path(__file__).parents[1] / "unit/golden"
+# What is each queue's own: the place in line, and the turn.
+OWN = ("sequence", "turn")
+
+
+@pytest.fixture
+def run(capsys):
+    return lambda *arguments: typed(capsys, *arguments)
+
+
+@pytest.fixture
+def source(tmp_path):
+    with bucketq.sync.connect(f"file://{tmp_path}/source.json") as q:
+        yield q
+
+
+@pytest.fixture
+def file(tmp_path):
+    return str(tmp_path / "backup.jsonl")
+
+
+@pytest.fixture(params=["file", "grpc"])
+def target_url(request, tmp_path):
+    folder = tmp_path / "target"
+    folder.mkdir()
+    with queue_url(request.param, folder) as url:
+        yield url
+
+
+def fields_of(job):
+    return {name: getattr(job, name) for name in job.__struct_fields__ if name not in OWN}
+
+
+def live(q):
+    return {job.id: fields_of(job) for job in q.jobs()}
+
+
+def fill(q):
+    """A queue with one of everything."""
+    q.enqueue("mail", {"to": "ada"}, 5)
+    q.enqueue("mail", b"\xff\x00 no text", tenant="a", limit_key="k", timeout=30, max_attempts=7)
+    q.enqueue("mail", {"large": "x" * 200_000})
+    q.enqueue("mail", delay=3600, key="once", key_for=60)
+    q.enqueue("mail", expires_in=7200)
+    q.enqueue("dies", {"n": 1}, max_attempts=1)
+    q.nack(q.dequeue("dies")[0], error="no such mailbox")
+    q.enqueue("fails")
+    q.nack(q.dequeue("fails")[0], error="not yet", retry_in=600)
+    parent = q.enqueue("mail", {"parent": 1}, 9)
+    child = q.enqueue("mail", {"child": 1}, 8, after=[parent])
+    q.enqueue("mail", {"grandchild": 1}, 0, after=[child])
+    q.enqueue_batch("resize", [1, 2, 3], then=("publish", {"album": "y" * 100_000}))
+    q.ack(q.dequeue("resize")[0])
+    q.schedule("report", "mail", {"to": "bob"}, cron="30 9 * * *", tz="Europe/Vienna", missed="all")
+    q.limit("resize", max_running=2)
+    q.limit(limit_key="k*", rate=3)
+    q.pause("fax")
+
+
+def test_a_queue_goes_through_a_file_and_is_what_it_was(source, file, target_url, run):
+    fill(source)
+    assert run("export", file, "--url", f"file://{Path(file).parent}/source.json").code == 0
+    told = run("import", file, "--url", target_url)
+    assert (told.code, told.err) == (0, "")
+    with bucketq.sync.connect(target_url) as target:
+        stands = target.read_state()
+        stood = source.read_state()
+        payloads = {job.payload_object for q in (source, target) for job in q.jobs()} - {None}
+        there, here = live(target), live(source)
+        for jobs in (there, here):
+            for job in jobs.values():
+                # The payload's object is each queue's own.
+                job["payload_object"] = job["payload_object"] is not None
+        assert there == here
+        assert len(payloads) == 2
+        large = next(job for job in target.jobs() if job.payload_object)
+        assert json.loads(target.fetch_payload(large)) == {"large": "x" * 200_000}
+        assert stands.stats._replace(enqueued_total=0, completed_total=0) == stood.stats._replace(
+            enqueued_total=0, completed_total=0
+        )
+        assert target.limits() == source.limits()
+        [schedule], [scheduled] = target.schedules(), source.schedules()
+        assert (schedule.cron, schedule.tz, schedule.missed) == (
+            scheduled.cron,
+            scheduled.tz,
+            scheduled.missed,
+        )
+        assert schedule.job.payload == scheduled.job.payload
+        assert schedule.next_at == scheduled.next_at
+        assert {name: batch.counts for name, batch in stands.batches} == {
+            name: batch.counts for name, batch in stood.batches
+        }
+    sound = run("verify", target_url, "--json").json
+    assert sound["isSound"], sound
+
+
+def test_the_file_is_for_people_and_says_what_it_is(source, file, run):
+    fill(source)
+    run("export", file, "--url", f"file://{Path(file).parent}/source.json")
+    first, *lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    assert first["bucketq_export"] == 1
+    assert first["jobs"] == 12
+    kinds = [next(iter(line)) for line in lines]
+    assert kinds == ["limits", "schedule", "batch", *["job"] * 12, "end"]
+    assert {"to": "ada"} in [line["job"].get("json") for line in lines if "job" in line]
+    assert lines[-1]["end"]["jobs"] == 12
+
+
+def test_jobs_are_served_in_the_order_in_which_they_would_have_been(source, file, tmp_path, run):
+    for number in range(60):
+        source.enqueue("mail", number, priority=number % 3)
+    running = source.dequeue("mail", batch_size=2)
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    run("import", file, "--url", f"file://{tmp_path}/target.json")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        served = [job.json() for job in target.dequeue("mail", batch_size=60)]
+    assert served[:2] == [job.json() for job in running]
+    assert served[2:] == [job.json() for job in source.dequeue("mail", batch_size=60)]
+
+
+def test_a_job_that_runs_is_moved_as_one_that_waits_and_costs_it_nothing(source, file, tmp_path, run):
+    source.enqueue("mail", {"to": "ada"})
+    source.nack(source.dequeue("mail")[0], error="first")
+    [claimed] = source.dequeue("mail", worker="web-3")
+    source.heartbeat(claimed, progress=0.5, note="half")
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    run("import", file, "--url", f"file://{tmp_path}/target.json")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        [job] = target.jobs()
+    assert (job.status, job.attempts, job.token, job.worker, job.progress) == ("queued", 1, None, None, None)
+    assert [attempt.error for attempt in job.history] == ["first"]
+
+
+def test_what_follows_a_batch_comes_when_the_rest_of_it_is_done(source, file, tmp_path, run):
+    batch = source.enqueue_batch("resize", [1, 2, 3], then=("publish", {"album": 7}))
+    source.ack(source.dequeue("resize")[0])
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    run("import", file, "--url", f"file://{tmp_path}/target.json")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        assert target.batch(batch.id) == (3, 2, 0)
+        target.ack(target.dequeue("resize")[0])
+        assert target.dequeue("publish") == []
+        target.ack(target.dequeue("resize")[0])
+        [follower] = target.dequeue("publish")
+        assert (follower.id, follower.json()) == (batch.id, {"album": 7})
+
+
+def test_those_that_wait_for_others_still_do(source, file, tmp_path, run):
+    done = source.enqueue("first")
+    parent = source.enqueue("mail", {"parent": 1}, 9)
+    source.enqueue("mail", {"child": 1}, 0, after=[parent, done])
+    source.ack(source.dequeue("first")[0])
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    run("import", file, "--url", f"file://{tmp_path}/target.json")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        for expected in ({"parent": 1}, {"child": 1}):
+            [job] = target.dequeue("mail", batch_size=9)
+            assert job.json() == expected
+            target.ack(job)
+
+
+def test_the_same_file_adds_nothing_twice_even_when_its_jobs_are_finished(source, file, target_url, run):
+    fill(source)
+    run("export", file, "--url", f"file://{Path(file).parent}/source.json")
+    first = run("import", file, "--url", target_url, "--json").json
+    assert first == {"added": 12, "before": 0, "present": 0, "refused": 0, "finished": 0}
+    with bucketq.sync.connect(target_url) as target:
+        target.ack(target.dequeue("mail")[0])
+        target.unschedule("report")
+        target.discard(next(iter(target.dead())))
+        stood = target.stats()
+        again = run("import", file, "--url", target_url, "--json").json
+        assert again == {"added": 0, "before": 12, "present": 0, "refused": 0, "finished": 0}
+        assert target.stats() == stood
+        assert target.schedules() == []
+
+
+def test_what_is_in_the_queue_stays_as_it_is(source, file, tmp_path, run):
+    url = f"file://{tmp_path}/source.json"
+    source.enqueue("mail", {"to": "ada"})
+    source.enqueue("mail", {"to": "bob"})
+    source.limit("mail", max_running=1)
+    run("export", file, "--url", url)
+    [claimed] = source.dequeue("mail")
+    source.limit("mail", max_running=7)
+    source.enqueue("mail", {"to": "eve"})
+    told = run("import", file, "--url", url)
+    assert told.out == "0 jobs imported\n2 are in the queue already\n"
+    assert source.stats().enqueued_total == 3
+    source.heartbeat(claimed)
+    assert source.limits().entrypoints["mail"].max_running == 7
+
+
+def test_a_job_whose_key_is_taken_is_left_out_and_told(source, file, tmp_path, run):
+    source.enqueue("mail", key="one")
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    url = f"file://{tmp_path}/target.json"
+    with bucketq.sync.connect(url) as target:
+        other = target.enqueue("mail", key="one")
+        assert "1 are left out: another job has their unique key" in run("import", file, "--url", url).out
+        assert list(live(target)) == [other.id]
+
+
+@pytest.mark.parametrize("damage", ["cut", "line", "count", "more"])
+def test_a_file_that_is_not_whole_changes_nothing(source, file, tmp_path, run, damage):
+    for number in range(30):
+        source.enqueue("mail", number)
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    lines = Path(file).read_bytes().splitlines(keepends=True)
+    if damage == "cut":
+        lines = lines[:-5]
+    elif damage == "line":
+        lines[20] = lines[20][:30] + b"\n"
+    elif damage == "count":
+        del lines[20]
+    else:
+        lines.append(lines[20])
+    Path(file).write_bytes(b"".join(lines))
+    told = run("import", file, "--url", f"file://{tmp_path}/target.json")
+    assert (told.code, told.out) == (2, "")
+    assert ("line 21" in told.err) is (damage == "line")
+    assert not (tmp_path / "target.json").exists()
+
+
+def test_an_export_of_a_newer_bucketq_and_a_file_that_is_none_are_told(tmp_path, run):
+    newer, none = tmp_path / "newer.jsonl", tmp_path / "none.txt"
+    newer.write_text('{"bucketq_export":99}\n')
+    none.write_text("hello\n")
+    url = f"file://{tmp_path}/target.json"
+    assert "Upgrade bucketq" in run("import", str(newer), "--url", url).err
+    assert "not a readable queue" in run("import", str(none), "--url", url).err
+    missing = run("import", str(tmp_path / "missing"), "--url", url)
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert not (tmp_path / "target.json").exists()
+
+
+def test_a_file_of_jqueue_is_imported_and_left_as_it_is(tmp_path, target_url, run):
+    path = tmp_path / "jqueue.json"
+    shutil.copy(GOLDEN / "jqueue-1.0.0.json", path)
+    before = path.read_bytes()
+    count = len(decode(before).jobs)
+    assert run("import", str(path), "--url", target_url, "--json").json["added"] == count
+    assert run("import", str(path), "--url", target_url, "--json").json["before"] == count
+    assert path.read_bytes() == before
+    with bucketq.sync.connect(target_url) as target:
+        assert {job.id for job in target.jobs()} == {job.id for job in decode(before).jobs}
+        assert {job.status for job in target.jobs()} <= {"queued", "dead"}
+
+
+async def test_a_queue_file_with_segments_is_imported_whole(tmp_path):
+    old = DirectQueue(LocalFileSystemStorage(tmp_path / "old.json"), Settings(hot_jobs_max=100))
+    ids = await old.enqueue_many("mail", range(5000))
+    assert (await old.read_file()).backlog
+    new = DirectQueue(InMemoryStorage())
+    assert (await take_in(new, tmp_path / "old.json")).added == 5000
+    assert [job.id async for job in new.jobs()] == list(ids)
+    assert (await verify(new.storage)).is_sound
+
+
+def test_export_and_import_are_joined_by_a_pipe(source, tmp_path):
+    ids = set(source.enqueue_many("mail", range(3000)))
+    bucketq_command = [sys.executable, "-m", "bucketq"]
+    taking_out = subprocess.Popen(
+        [*bucketq_command, "export", "--url", f"file://{tmp_path}/source.json"], stdout=subprocess.PIPE
+    )
+    taking_in = subprocess.run(
+        [*bucketq_command, "import", "-", "--url", f"file://{tmp_path}/target.json"],
+        stdin=taking_out.stdout,
+        capture_output=True,
+        text=True,
+    )
+    taking_out.stdout.close()
+    assert (taking_out.wait(), taking_in.returncode) == (0, 0)
+    assert (taking_in.stdout, taking_in.stderr) == ("3000 jobs imported\n", "")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        assert {job.id for job in target.jobs()} == ids
+
+
+def test_an_import_that_is_killed_is_run_again_and_every_job_is_there_once(source, file, tmp_path, run):
+    ids = set(source.enqueue_many("mail", range(20_000)))
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    url = f"file://{tmp_path}/target.json"
+    for _ in range(2):
+        importing = subprocess.Popen([sys.executable, "-m", "bucketq", "import", file, "--url", url])
+        with bucketq.sync.connect(url) as target:
+            begun = target.stats().enqueued_total
+            while target.stats().enqueued_total <= begun:
+                assert importing.poll() is None, "it was not there when something landed"
+                time.sleep(0.002)
+        os.kill(importing.pid, signal.SIGKILL)
+        importing.wait()
+    with bucketq.sync.connect(url) as target:
+        interrupted = target.stats().enqueued_total
+        assert 0 < interrupted < 20_000
+        # Some are done before it goes on.
+        target.ack_many(target.dequeue("mail", batch_size=100))
+    told = run("import", file, "--url", url, "--json").json
+    assert (told["added"], told["before"]) == (20_000 - interrupted, interrupted)
+    with bucketq.sync.connect(url) as target:
+        assert target.stats().enqueued_total == 20_000
+        assert len(ids - {job.id for job in target.jobs()}) == 100
+    assert run("verify", url).code == 0
+
+
+async def test_an_export_beside_busy_workers_misses_no_job_that_was_there_all_the_time(tmp_path):
+    storage = InMemoryStorage()
+    settings = Settings(hot_jobs_max=50, segment_jobs_max=100)
+    q, worker = DirectQueue(storage, settings), DirectQueue(storage, settings)
+    ids = list(await q.enqueue_many("mail", range(2000)))
+    taken, read = [], q.read_segment
+
+    async def read_late(segment):
+        # Whenever a segment is about to be read, a worker is faster.
+        if len(taken) < 900:
+            for job in await worker.dequeue("mail", batch_size=150):
+                taken.append(job.id)
+                if len(taken) % 2:
+                    await worker.ack(job)
+        return await read(segment)
+
+    q.read_segment = read_late
+    lines = [json.loads(line) async for line in export(q)]
+    told = [line["job"]["id"] for line in lines if "job" in line]
+    assert len(told) == len(set(told))
+    finished = set(taken[::2])
+    assert set(ids) - finished <= set(told)
+
+
+def test_finished_jobs_are_exported_to_be_read(source, file, tmp_path, run):
+    source.enqueue("mail", {"to": "ada"})
+    source.ack(source.dequeue("mail")[0], {"sent": True})
+    source.enqueue("mail")
+    told = run("export", file, "--archive", "--url", f"file://{tmp_path}/source.json")
+    assert told.out == f"1 jobs and 1 finished ones in {file}\n"
+    lines = map(json.loads, Path(file).read_text().splitlines())
+    [ended] = [line["finished"] for line in lines if "finished" in line]
+    assert (ended["status"], ended["payload"], ended["result"]) == (
+        "completed",
+        {"to": "ada"},
+        {"sent": True},
+    )
+    told = run("import", file, "--url", f"file://{tmp_path}/target.json")
+    assert told.out == "1 jobs imported\n1 are finished, and left out\n"
+
+
+def test_a_file_that_cannot_be_written_leaves_what_was_there(source, tmp_path, run):
+    url = f"file://{tmp_path}/source.json"
+    source.enqueue("mail")
+    told = run("export", str(tmp_path / "no/such/folder"), "--url", url)
+    assert (told.code, told.out) == (2, "")
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("as it was")
+    damaged = (tmp_path / "source.json").read_bytes()[:-9]
+    (tmp_path / "source.json").write_bytes(damaged)
+    assert run("export", str(kept), "--url", url).code == 2
+    assert kept.read_text() == "as it was"
+    assert not list(tmp_path.glob("*.part"))
