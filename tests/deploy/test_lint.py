@@ -50,6 +50,11 @@ def test_the_objects_of_each_cloud(cloud):
     assert {one["kind"] for one in base()} < {one["kind"] for one in objects}
 
 
+@pytest.mark.parametrize(("name", "scaler"), [("keda", "ScaledObject"), ("hpa", "HorizontalPodAutoscaler")])
+def test_the_objects_that_scale(name, scaler):
+    assert {one["kind"] for one in rendered(name)} == {"ServiceMonitor", scaler}
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_policies_of_aws(name):
     parliament = "import sys, parliament; print(parliament.analyze_policy_string(sys.argv[1]).findings)"
