@@ -4,9 +4,10 @@ import re
 
 import httpx
 import promql_parser
+import pytest
 import yaml
 
-from bucketq import InMemoryStorage
+from bucketq import InMemoryStorage, open_storage
 from bucketq.app.worker.health import told_health
 from bucketq.broker.serving import serving
 from bucketq.cli.serve import _DRAIN_S
@@ -220,3 +221,20 @@ def test_both_ways_to_scale_mean_the_workers_and_the_same_numbers():
     limits = [one["target"].get("averageValue") or one["target"]["value"] for one in metrics]
     assert limits == [trigger["metadata"]["threshold"] for trigger in keda["triggers"]]
     assert keda["maxReplicaCount"] == hpa["maxReplicas"]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_a_cloud_adds_fits_the_base(cloud):
+    folder = DEPLOY / "kubernetes" / cloud
+    added = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert [(folder / name).resolve() for name in added["resources"]] == [DEPLOY / "kubernetes/base"]
+    for patch in added.get("patches", []):
+        patched = yaml.safe_load(patch["patch"])
+        assert named(patched["kind"], patched["metadata"]["name"])
+    images = {one["image"] for pod in pods().values() for one in pod["containers"]}
+    assert {one["name"] for one in added["images"]} == {image.partition(":")[0] for image in images}
+    [storage] = added["configMapGenerator"]
+    asked = [one["configMapRef"]["name"] for one in container("broker")["envFrom"] if "configMapRef" in one]
+    assert storage["name"] in asked
+    variables = dict(one.split("=", 1) for one in storage["literals"])
+    open_storage(variables["BUCKETQ_URL"])
