@@ -23,7 +23,7 @@ def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 DELIVER = """
 import _thread, asyncio, os, time
-import bucketq
+import bucketq.storage
 
 delivered = _thread.allocate_lock()
 delivered.acquire()
