@@ -20,12 +20,12 @@ CODE = $(wildcard src tests bench examples deploy)
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo bench sim soak proto lock clean
+.PHONY: help setup test lint format demo bench sim soak proto reference lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'bucketq: a durable job queue that lives in a bucket.'
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test servers in .tools
 	@echo 'setup: ready. Next: make test, or make demo.'
@@ -58,6 +58,9 @@ soak: $(DEV) $(SERVERS) ## Kill real processes at work, on a file and on Seaweed
 
 proto: $(DEV) ## Generate the messages of proto/ anew
 	$(PY) -m grpc_tools.protoc -Iproto --python_out=src --pyi_out=src proto/bucketq/v1/queue.proto
+
+reference: $(DEV) ## Generate docs/reference/cli.md anew, from the command line
+	$(PY) -m bucketq.cli.reference > docs/reference/cli.md
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
 	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra spark --output-file requirements.lock

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from copy import copy
 from typing import Annotated, Any
 
 import typer
@@ -51,15 +52,10 @@ def _general() -> Iterator[Row]:
 
 
 def _of_commands(root: Any, asked: list[str]) -> Iterator[Row]:
-    contexts: dict[tuple[str, ...], Any] = {}
-    if asked:
-        only = root.command.commands.get(asked[0])
-        if only is None:
-            raise ConfigurationError(f"there is no command {asked[0]!r}; see `bucketq --help`")
-        contexts[asked[0],] = only.make_context(asked[0], asked[1:], parent=root, resilient_parsing=False)
+    path, contexts = _asked_for(root, asked) if asked else ((), {})
     seen = set()
     for one in settings_of(root.command):
-        if asked and one.path[0] != asked[0]:
+        if one.path[: len(path)] != path:
             continue
         if one.path not in contexts:
             contexts[one.path] = _context(root, one.path)
@@ -73,6 +69,27 @@ def _of_commands(root: Any, asked: list[str]) -> Iterator[Row]:
             "DEFAULT_MAP": str(CURRENT.get().path),
         }.get(context.get_parameter_source(one.name).name, "default")
         yield _row(f"{one.section}.{one.name}", context.params[one.name], origin)
+
+
+def _asked_for(root: Any, asked: list[str]) -> tuple[tuple[str, ...], dict[tuple[str, ...], Any]]:
+    """The command that somebody asks about, by its path, and its context with the options that they gave."""
+    command, context = root.command, root
+    path: tuple[str, ...] = ()
+    while below := getattr(command, "commands", None):
+        name, *asked = asked or [""]
+        if name not in below:
+            if path and not name:
+                return path, {}
+            raise ConfigurationError(f"there is no command {name!r}; see `{context.command_path} --help`")
+        path, command = (*path, name), below[name]
+        if hasattr(command, "commands"):
+            context = command.make_context(name, [], parent=context, resilient_parsing=True)
+    # What it is to work on is not asked for here.
+    command = copy(command)
+    command.params = [copy(one) for one in command.params if one.param_type_name == "option"]
+    for one in command.params:
+        one.required = False
+    return path, {path: command.make_context(name, asked, parent=context, allow_extra_args=True)}
 
 
 def _context(root: Any, path: tuple[str, ...]) -> Any:

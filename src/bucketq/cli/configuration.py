@@ -100,14 +100,13 @@ class Configuration:
         for name in _QUEUE_FIELDS:
             if (text := self._environment.get(variable_of(name))) is not None:
                 given[name] = text
-        try:
-            known: dict[str, Any] = {
-                name: msgspec.convert(value, type(_QUEUE_FIELDS[name].default), strict=False)
-                for name, value in given.items()
-            }
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{', '.join(given)}: {error}") from None
-        return Settings(**known)
+        for name, value in given.items():
+            try:
+                given[name] = msgspec.convert(value, type(_QUEUE_FIELDS[name].default), strict=False)
+            except msgspec.ValidationError:
+                kind = type(_QUEUE_FIELDS[name].default).__name__
+                raise ConfigurationError(f"{name} takes a value of type {kind}, not {value!r}") from None
+        return Settings(**given)
 
     def check(self, root: "Context") -> None:
         """Raise ConfigurationError for names that are no settings, and values that they cannot have."""
@@ -117,11 +116,14 @@ class Configuration:
         for one in known:
             by_section.setdefault(one.section, {})[one.name] = one
         for key, value in self._tables.items():
-            if key == "url" and isinstance(value, str):
+            if key == "url":
+                if not isinstance(value, str):
+                    raise ConfigurationError(f"{self.path}: url is a text in quotes, not {value!r}")
                 continue
             if key not in by_section or not isinstance(value, dict):
-                names = ["url", *by_section]
-                raise ConfigurationError(f"{self.path} has a strange {key!r} in it{_meant(key, names)}")
+                belongs = [section for section, names in by_section.items() if key in names]
+                meant = f"; it belongs in [{belongs[0]}]" if belongs else _meant(key, ["url", *by_section])
+                raise ConfigurationError(f"{self.path} has a strange {key!r} in it{meant}")
             for name, content in value.items():
                 if name not in by_section[key]:
                     meant = _meant(name, by_section[key])

@@ -43,7 +43,7 @@ async def init(at: At = "", url: Url = "") -> int:
 
     if at and url and at != url:
         raise ConfigurationError(f"which queue: {at}, or --url {url}?")
-    named = at or url or f"file://{Path.cwd() / 'queue.json'}"
+    named = at or url or (Path.cwd() / "queue.json").as_uri()
     async with connect(named) as queue:
         # A bucket that is not there, or not ours, is told now rather than by the first job.
         await queue.stats()
@@ -59,5 +59,7 @@ def _write(path: Path, content: str) -> None:
             file.write(content)
     except FileExistsError:
         print(f"{path} is there already, and stays as it is")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None
     else:
         print(f"{path} is written")

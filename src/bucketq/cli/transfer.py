@@ -26,7 +26,9 @@ async def export(
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:
-    """Write the whole queue as JSON lines: jobs with their payloads, schedules, limits.
+    """Write the whole queue to a file that people can read.
+
+    It holds JSON lines: jobs with their payloads, batches, schedules and limits.
 
     \b
       bucketq export backup.jsonl
@@ -58,14 +60,15 @@ async def import_file(
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:
-    """Read an export into the queue; or the queue.json of bucketq, or of jqueue.
+    """Read an export into the queue; or any queue.json.
 
     \b
       bucketq import backup.jsonl --url s3://my-bucket/jobs.json
 
-    Jobs keep their ids and their history. The same file adds nothing twice, also if its jobs are finished
-    by then: if it was interrupted, run it again. What is in the queue already stays as it is. A file
-    that is damaged or cut short changes nothing. Finished jobs of an export are not taken in.
+    The queue.json may be of bucketq or of jqueue. Jobs keep their ids and their history. The same file adds
+    nothing twice, also if its jobs are finished by then: if it was interrupted, run it again. What is in the
+    queue already stays as it is. A file that is damaged or cut short changes nothing. Finished jobs of an
+    export are not taken in.
     """
     from bucketq.transfer import take_in
 

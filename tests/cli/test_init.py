@@ -1,0 +1,78 @@
+"""`bucketq init`, and what a newcomer does next, by what it says."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import typed
+
+
+@pytest.fixture
+def bucketq_in(tmp_path):
+    """The command, as a process of its own, in an empty folder, whose name is what people call folders."""
+    folder = tmp_path / "my #1 folder, 50% done"
+    folder.mkdir()
+
+    def bucketq(*arguments, **options):
+        command = [sys.executable, "-m", "bucketq", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, **options)
+
+    bucketq.folder = folder
+    return bucketq
+
+
+def test_from_nothing_to_a_finished_job_by_what_init_says(bucketq_in):
+    made = bucketq_in("init")
+    assert (made.returncode, made.stderr) == (0, "")
+    commands = [
+        shlex.split(re.split(r" {3,}", line.strip())[0])[1:]
+        for line in made.stdout.partition("Next:\n")[2].splitlines()
+    ]
+    enqueue, work, stats, archive = commands
+    assert (enqueue[0], work[0], stats, archive) == ("enqueue", "work", ["stats"], ["archive"])
+    job_id = bucketq_in(*enqueue).stdout.strip()
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "bucketq", *work], cwd=bucketq_in.folder, stderr=subprocess.PIPE
+    )
+    waited = bucketq_in("enqueue", "hello", '{"name": "Bob"}', "--wait", "30s")
+    worker.send_signal(signal.SIGINT)
+    worker.communicate(timeout=30)
+    assert (waited.returncode, waited.stdout) == (0, '"Hello, Bob!"\n')
+    assert bucketq_in(*stats).returncode == 0
+    finished = [json.loads(line) for line in bucketq_in(*archive, "--json").stdout.splitlines()]
+    assert {one["id"]: one["result"] for one in finished}[job_id] == "Hello, Ada!"
+    assert bucketq_in("verify").returncode == 0
+
+
+def test_twice_changes_nothing(bucketq_in):
+    bucketq_in("init")
+    for name in ("bucketq.toml", "jobs.py"):
+        (bucketq_in.folder / name).write_text("# mine")
+    again = bucketq_in("init")
+    assert again.returncode == 0
+    assert again.stdout.count("stays as it is") == 2
+    assert [(bucketq_in.folder / name).read_text() for name in ("bucketq.toml", "jobs.py")] == ["# mine"] * 2
+
+
+def test_a_url_is_taken_and_one_that_cannot_be_leaves_nothing_behind(bucketq_in, tmp_path):
+    refused = bucketq_in("init", "ftp://host/queue.json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert list(bucketq_in.folder.iterdir()) == []
+    url = f"file://{tmp_path}/elsewhere.json"
+    assert bucketq_in("init", url).returncode == 0
+    bucketq_in("enqueue", "hello", '{"name": "Ada"}')
+    assert Path(tmp_path / "elsewhere.json").exists()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="no folder here that nobody can write to")
+def test_a_folder_that_cannot_be_written_is_a_sentence(capsys, monkeypatch):
+    monkeypatch.chdir("/proc")
+    told = typed(capsys, "init")
+    assert (told.code, told.out) == (2, "")
+    assert "bucketq.toml cannot be written" in told.err
