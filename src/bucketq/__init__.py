@@ -91,6 +91,9 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if f"bucketq.{name}" in _ROOMS:
+        # Where somebody writes `except bucketq.errors.JobNotFoundError`.
+        return import_module(f"bucketq.{name}")
     if name not in _HOMES:
         raise AttributeError(f"bucketq has no {name!r}")
     globals()[name] = given = getattr(import_module(_HOMES[name]), name)

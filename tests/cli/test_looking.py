@@ -315,6 +315,20 @@ def test_a_watched_list_tells_each_change_in_a_pipe(tmp_path):
             assert json.loads(objects.readline()) == {"id": first.id, "status": "gone"}
 
 
+def test_a_watched_job_that_is_pushed_out_of_a_list_is_not_gone(tmp_path):
+    url = on_file(tmp_path)
+    with bucketq.sync.connect(url) as queue:
+        queue.enqueue("later")
+        with watching("jobs", url, "--limit", "1") as lines:
+            assert "later" in lines.readline()
+            urgent = queue.enqueue("urgent", priority=-1)
+            assert "urgent" in lines.readline()
+            queue.cancel(urgent)
+            # What comes next of the other one is that it is in the list again.
+            told = [lines.readline() for _ in range(2)]
+            assert f"{urgent.id}  gone" in [line.strip() for line in told]
+
+
 def test_watched_stats_tell_each_change_in_a_pipe(tmp_path):
     url = on_file(tmp_path)
     with bucketq.sync.connect(url) as q:

@@ -375,3 +375,18 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(source, tmp_path, r
     assert run("export", str(kept), "--url", url).code == 2
     assert kept.read_text() == "as it was"
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(source, tmp_path, run):
+    source.enqueue("mail")
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    file.write_text("before")
+    link.symlink_to(file)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert run("export", str(pipe), "--url", f"file://{tmp_path}/source.json").code == 0
+        assert b'"entrypoint":"mail"' in reader.communicate(timeout=20)[0]
+    assert pipe.is_fifo()
+    assert run("export", str(link), "--url", f"file://{tmp_path}/source.json").code == 0
+    assert link.is_symlink()
+    assert '"entrypoint":"mail"' in file.read_text()

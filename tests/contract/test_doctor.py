@@ -3,7 +3,7 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from bucketq import BrokerQueue
 from bucketq.doctor import Finding, Level, examine
 from bucketq.doctor.finding import exit_code
-from bucketq.storage import open_storage
+from bucketq.storage import ObjectInfo, open_storage
+from bucketq.storage.cloud_objects import CloudObjects
 from bucketq.storage.proof import find_fault
 
 from .fault_proxy import Answer, FaultProxy, Loss
@@ -119,6 +120,18 @@ async def test_a_server_that_wants_fewer_requests_is_found_sound() -> None:
         assert levels(findings) <= {Level.OK, Level.NOTE}, findings
         assert fake.refused, "this tested nothing"
         assert await patient.left_behind() == []
+
+
+async def test_an_object_that_is_not_listed_at_once_is_told(monkeypatch) -> None:
+    async def nothing(objects: CloudObjects, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        for info in list[ObjectInfo]():
+            yield info
+
+    with patient_of(FakeGCS()) as patient:
+        monkeypatch.setattr(CloudObjects, "list", nothing)
+        [finding] = about(await patient.findings(), "clocks")
+    assert finding.level is Level.FAILED
+    assert "is not listed" in finding.found
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.deploy.files import CLOUDS, DEPLOY, base, rendered, said, tool, units
+from tests.deploy.files import CLOUDS, DEPLOY, base, rendered, said, tool, unit, units
 
 YAML_RULES = """
 extends: default
@@ -77,3 +77,12 @@ def test_the_units_of_systemd(name, tmp_path):
     if name.endswith(".service"):
         told = said(analyze, "security", "--offline=yes", "--no-pager", tmp_path / name)
         assert float(re.search(r"exposure level for \S+: ([\d.]+)", told)[1]) <= EXPOSURE_MAX
+
+
+@pytest.mark.parametrize("name", [name for name in units() if name.endswith(".service")])
+def test_each_instance_has_a_folder_of_its_own(name):
+    """Each is a user of its own: systemd would give a shared one to whoever starts last."""
+    said_of = unit(name)
+    assert said_of["DynamicUser"] == "yes"
+    assert "%i" in said_of["StateDirectory"]
+    assert said_of["WorkingDirectory"] == f"%S/{said_of['StateDirectory']}"

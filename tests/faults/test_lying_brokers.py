@@ -171,7 +171,11 @@ async def test_a_batch_with_too_few_answers_is_not_answered():
     assert raised.value.was_sent
 
 
-@pytest.mark.parametrize("names", [[], ["payloads/1"]], ids=["an empty page", "the same page"])
+@pytest.mark.parametrize(
+    "names",
+    [[], ["payloads/1"], ["payloads/3", "payloads/2"]],
+    ids=["an empty page", "the same page", "out of order"],
+)
 async def test_a_listing_that_does_not_go_on_is_given_up(names):
     objects = [pb.ObjectInfo(name=name) for name in names]
     content = pb.ListObjectsResponse(objects=objects, has_more=True).SerializeToString()

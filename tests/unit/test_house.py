@@ -223,3 +223,9 @@ def test_public_names():
         *("BucketQError", "CASConflictError", "JobNotFoundError", "StorageError", "ClaimLostError"),
         "connect",
     }
+
+
+def test_a_room_is_there_for_those_who_imported_bucketq_alone():
+    code = "import bucketq; print(bucketq.errors.JobNotFoundError is bucketq.JobNotFoundError)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

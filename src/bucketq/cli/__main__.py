@@ -31,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read along has seen enough. Python would complain once more while it leaves.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # Such as a folder in which nobody may write.
+        return _told(error, f"{error}")
     except (KeyboardInterrupt, typer.Abort):
         # As a shell tells of a program that was ended by Ctrl-C.
         return 130

@@ -69,6 +69,8 @@ class Configuration:
         self.path = path
         self._tables = tables
         self._environment = environment
+        # What `check` has found to be right for bucketq.Settings.
+        self._of_queue: dict[str, Any] = {}
 
     @classmethod
     def read(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> "Configuration":
@@ -94,19 +96,7 @@ class Configuration:
 
     def settings(self) -> Settings:
         """How an embedded queue is to behave, for commands that have no flags for it."""
-        import msgspec
-
-        given: dict[str, Any] = dict(self._tables.get(QUEUE, {}))
-        for name in _QUEUE_FIELDS:
-            if (text := self._environment.get(variable_of(name))) is not None:
-                given[name] = text
-        for name, value in given.items():
-            try:
-                given[name] = msgspec.convert(value, type(_QUEUE_FIELDS[name].default), strict=False)
-            except msgspec.ValidationError:
-                kind = type(_QUEUE_FIELDS[name].default).__name__
-                raise ConfigurationError(f"{name} takes a value of type {kind}, not {value!r}") from None
-        return Settings(**given)
+        return Settings(**self._of_queue)
 
     def check(self, root: "Context") -> None:
         """Raise ConfigurationError for names that are no settings, and values that they cannot have."""
@@ -128,7 +118,14 @@ class Configuration:
                 if name not in by_section[key]:
                     meant = _meant(name, by_section[key])
                     raise ConfigurationError(f"{self.path} has no setting {name!r} in [{key}]{meant}")
-                self._check_value(by_section[key][name], content, root)
+                where = f"{self.path}, [{key}] {name}"
+                given = _checked(by_section[key][name], _text_of(content), where, root)
+                if key == QUEUE:
+                    self._of_queue[name] = given
+        for name, one in by_section[QUEUE].items():
+            # One that is empty says nothing, here as for commands that have the flag.
+            if text := self._environment.get(variable_of(name)):
+                self._of_queue[name] = _checked(one, text, variable_of(name), root)
 
     def default_map(self, root: "Context") -> dict[str, Any]:
         """The file, as the defaults of each command."""
@@ -150,14 +147,6 @@ class Configuration:
                 continue
             raise ConfigurationError(f"the environment has {name}, which is no setting{_meant(name, known)}")
 
-    def _check_value(self, one: Setting, content: Any, root: "Context") -> None:
-        from typer import BadParameter
-
-        try:
-            one.option.process_value(root, _text_of(content))
-        except BadParameter as error:
-            raise ConfigurationError(f"{self.path}, [{one.section}] {one.name}: {error.message}") from None
-
 
 CURRENT: ContextVar[Configuration] = ContextVar("configuration")
 
@@ -175,6 +164,16 @@ def _section(path: tuple[str, ...], name: str) -> str:
     if name in _QUEUE_FIELDS:
         return QUEUE
     return {"replay": "pipeline"}.get(path[0], path[0])
+
+
+def _checked(one: Setting, text: Any, where: str, root: "Context") -> Any:
+    """The value that a text means, as the flag would have it."""
+    from typer import BadParameter
+
+    try:
+        return one.option.process_value(root, text)
+    except BadParameter as error:
+        raise ConfigurationError(f"{where}: {error.message}") from None
 
 
 def _text_of(value: Any) -> Any:

@@ -105,7 +105,8 @@ def _payloads(stream: BinaryIO, raw: bool, on_progress: Any) -> Iterator[bytes]:
         done += len(line)
         if number % _TOLD_EVERY == 0:
             on_progress("enqueue", done, max(size, done))
-        if line := line.strip():
+        # Blanks are no part of JSON, but of what is taken as it is.
+        if line := line.rstrip(b"\r\n") if raw else line.strip():
             try:
                 yield payload_of(line, raw)
             except PayloadError as error:
@@ -136,7 +137,11 @@ def _read(source: str) -> bytes:
 
 
 def _opened(source: str) -> BinaryIO:
+    if source == _STDIN:
+        if sys.stdin is None:
+            raise ConfigurationError("standard input is closed; give the payload as an argument, or --file")
+        return sys.stdin.buffer
     try:
-        return sys.stdin.buffer if source == _STDIN else Path(source).open("rb")
+        return Path(source).open("rb")
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from None

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from bucketq.cli.configuration import FILE
+from bucketq.cli.configuration import CURRENT, FILE
+from bucketq.cli.opened import queue_url
 from bucketq.cli.options import At, Url
 from bucketq.errors import ConfigurationError
 
@@ -37,13 +38,13 @@ Next:
 async def init(at: At = "", url: Url = "") -> int:
     """Make a queue here: bucketq.toml, and jobs.py with a first job.
 
-    Without a URL the queue is the file queue.json of this folder. Nothing that is there is changed.
+    Without a URL, here or in BUCKETQ_URL, the queue is the file queue.json of this folder. Nothing that is
+    there is changed.
     """
     from bucketq.url import connect
 
-    if at and url and at != url:
-        raise ConfigurationError(f"which queue: {at}, or --url {url}?")
-    named = at or url or (Path.cwd() / "queue.json").as_uri()
+    is_said = at or url or CURRENT.get().url()
+    named = queue_url(at, url) if is_said else (Path.cwd() / "queue.json").as_uri()
     async with connect(named) as queue:
         # A bucket that is not there, or not ours, is told now rather than by the first job.
         await queue.stats()

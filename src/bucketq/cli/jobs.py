@@ -86,7 +86,7 @@ async def _watch(queue: "Queue", chosen: dict[str, Any], limit: int, as_json: bo
             current = {job.id: job for job in found}
             for job in _changed(last, current):
                 _tell_json(job) if as_json else screen.tell(_line(job, now))
-            for job_id in last.keys() - current.keys():
+            for job_id in _gone(last, found, is_cut=len(found) == limit):
                 if as_json:
                     tell_json({"id": job_id, "status": "gone"})
                 else:
@@ -102,6 +102,16 @@ def _changed(last: "dict[str, Job]", current: "dict[str, Job]") -> "Iterator[Job
         # That a worker lives is no news.
         if before is None or replace(before, heartbeat_at=None) != replace(job, heartbeat_at=None):
             yield job
+
+
+def _gone(last: "dict[str, Job]", found: "list[Job]", *, is_cut: bool) -> "Iterator[str]":
+    """The jobs that are not in the list any more; of a list that was cut, not those behind its end."""
+    from bucketq.listing import place_of
+
+    current = {job.id for job in found}
+    for job_id, job in last.items():
+        if job_id not in current and not (is_cut and place_of(job) > place_of(found[-1])):
+            yield job_id
 
 
 def _tell_json(job: "Job") -> None:

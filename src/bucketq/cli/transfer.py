@@ -105,16 +105,20 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
     if file == _STDIO:
         yield sys.stdout.buffer
         return
-    # What is there is replaced by the whole of it, or not at all.
-    beside = Path(f"{file}.part")
+    # A file that is there is replaced by the whole of it, or not at all; but never a pipe, or /dev/null.
+    path = Path(file).resolve()
+    is_file = path.is_file() or not path.exists()
+    beside = path.with_name(f"{path.name}.part") if is_file else path
     try:
         with beside.open("wb") as stream:
             yield stream
-        beside.replace(file)
+        if is_file:
+            beside.replace(path)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from None
     finally:
-        beside.unlink(missing_ok=True)
+        if is_file:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager

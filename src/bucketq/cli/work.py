@@ -8,16 +8,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bucketq.cli.configuration import CURRENT
+from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.cli.logs import Logs, log_to_stderr
-from bucketq.cli.options import Url, flag_of, variable_of
+from bucketq.cli.options import Url, flag_of
 from bucketq.errors import ConfigurationError
 from bucketq.settings import Settings
 
@@ -92,7 +92,8 @@ def work(
     """
     if not url and (configured := CURRENT.get().url()):
         url = str(configured.value)
-    if where.processes > 1 or where.reload:
+    # Those whom a supervisor has started find the same bucketq.toml, and must not supervise in turn.
+    if not supervised and (where.processes > 1 or where.reload):
         return asyncio.run(_supervise(app, working, where, settings, logs, url))
     return asyncio.run(_work_here(app, working, where, settings, logs, url, supervised))
 
@@ -162,21 +163,27 @@ async def _supervise(
     from bucketq.cli.supervisor import Supervisor
 
     log_to_stderr(logs)
+    config = CURRENT.get().path
 
     def command(number: int) -> list[str]:
         port = working.health_port and working.health_port + number
-        given = {**vars(replace(working, health_port=port)), **vars(logs), **_changed(settings)}
-        asked = [_flag(name, value) for name, value in given.items()]
+        # All of them: a default may have been chosen over what the environment says.
+        given = {**vars(replace(working, health_port=port)), **vars(logs), **vars(settings)}
+        asked = [flag for name, value in given.items() for flag in _flag(name, value)]
         asked += [f"--url={url}"] if url else []
-        return [sys.executable, "-m", "bucketq", "work", app, *asked, "--supervised"]
+        return [
+            sys.executable,
+            "-m",
+            "bucketq",
+            *([] if config == Path(FILE) else [f"--config={config}"]),
+            "work",
+            app,
+            *asked,
+            "--supervised",
+        ]
 
-    inherited = {name: value for name, value in os.environ.items() if name not in _OF_SUPERVISOR}
     watched = Path.cwd() if where.reload else None
-    return await Supervisor(command, where.processes, inherited, watched).run()
-
-
-# What the supervisor's own workers must not do in turn.
-_OF_SUPERVISOR = [variable_of(field.name) for field in fields(Where)]
+    return await Supervisor(command, where.processes, os.environ, watched).run()
 
 
 def _changed(settings: Settings) -> dict[str, Any]:
@@ -184,10 +191,13 @@ def _changed(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in vars(settings).items() if value != default[name]}
 
 
-def _flag(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return flag_of(name if value else f"no_{name}")
-    return f"{flag_of(name)}={value}"
+def _flag(name: str, value: object) -> list[str]:
+    if not isinstance(value, bool):
+        return [f"{flag_of(name)}={value}"]
+    if value:
+        return [flag_of(name)]
+    # What is off by itself has no flag that turns it off.
+    return [flag_of(f"no_{name}")] if getattr(Settings, name, False) else []
 
 
 def _end_with_supervisor(stop: Callable[[], object], grace_s: float) -> None:

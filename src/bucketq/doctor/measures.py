@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from bucketq.doctor.finding import Finding, Level
 from bucketq.doctor.room import Room, unhurried
+from bucketq.errors import StorageError
 from bucketq.storage.cloud import CloudStorage
 
 T = TypeVar("T")
@@ -50,7 +51,10 @@ async def check_clock(room: Room) -> AsyncIterator[Finding]:
     before = datetime.now(UTC)
     await room.storage.objects.create(name, b"")
     after = datetime.now(UTC)
-    [stamp] = [info.modified_at async for info in room.storage.objects.list(name) if info.name == name]
+    stamps = [info.modified_at async for info in room.storage.objects.list(name) if info.name == name]
+    if not stamps:
+        raise StorageError(f"an object that was just made is not listed: {name}")
+    stamp = stamps[0]
     ahead_s, behind_s = (stamp - after).total_seconds(), (before - _GRAIN - stamp).total_seconds()
     took_s = (after - before + _GRAIN).total_seconds()
     if ahead_s <= 0 and behind_s <= 0:

@@ -10,6 +10,7 @@ They differ in what carries a message. What is in it is written and read here.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -56,7 +57,11 @@ class MessageBrokers(ABC):
         response = await self._ask(address, "ListObjects", request, pb.ListObjectsResponse)
         with understanding(address):
             page = ObjectPage(list(map(info_of, response.objects)), response.has_more)
-            if page.has_more and max((info.name for info in page.objects), default="") <= after:
+            names = [after, *(info.name for info in page.objects)]
+            # The last name of a page asks for the next one: out of order, that would be asked for ever.
+            if any(one >= next_one for one, next_one in pairwise(names)) or (
+                page.has_more and not page.objects
+            ):
                 raise ValueError("a listing that does not go on")
             return page
 

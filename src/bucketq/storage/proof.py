@@ -92,5 +92,5 @@ def unsound(url: str, fault: str) -> UnusableStorageError:
     """The error for a server that is no place for a queue."""
     return UnusableStorageError(
         f"{url} is no place for a queue: this server {fault}. {WHY}"
-        " Nothing was written. `bucketq doctor` tells whether a server does."
+        " The queue was not touched. `bucketq doctor` tells whether a server does."
     )
