@@ -62,6 +62,7 @@ NOT_COVERED = {
     "heartbeat_segment": "as above",
     "settle_segment": "as above",
     "release_segment": "as above",
+    "read_segment": "as above",
 }
 ONLY_JSON = {"claimJob", "releaseJob", "getThrottleStats"}
 
