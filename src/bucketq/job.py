@@ -1,7 +1,7 @@
 """Job, JobStatus and Claim: the values that everything else passes around."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 # Enough of an id for its time stamp, if it is a UUIDv7.
 _ID_PREFIX = 13
+_FIRST_YEAR, _LAST_YEAR = 2020, 2100
 
 
 class JobStatus(StrEnum):
@@ -177,6 +178,21 @@ def id_range(job_ids: Iterable[str]) -> tuple[str, str]:
 def is_within(ids: tuple[str, str], job_id: str) -> bool:
     """False if the id is certainly not of such a range."""
     return ids[0] <= job_id[:_ID_PREFIX] <= ids[1]
+
+
+def time_within(ids: tuple[str, str]) -> datetime | None:
+    """When the first id of such a range was made; None if they are of another kind, as jqueue's are.
+
+    >>> time_within(("019b76da-a800", "019b76da-a801"))
+    datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    >>> time_within(("001fe3b5-d344", "fecc037e-fe33"))
+    """
+    try:
+        first, last = (datetime.fromtimestamp(int(one.replace("-", ""), 16) / 1000, UTC) for one in ids)
+    except (ValueError, OverflowError):
+        return None
+    # The beginning of an id does not tell its kind, but by chance it is no time of ours.
+    return first if first.year >= _FIRST_YEAR and last.year < _LAST_YEAR else None
 
 
 class HasPayload(Protocol):

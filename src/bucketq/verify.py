@@ -142,8 +142,7 @@ class _Walk:
 
     async def _walk_segments(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
         segments = list(state.backlog)
-        stats = state.stats
-        self._verdict.live = stats.queued + stats.scheduled + stats.blocked + stats.in_progress
+        self._verdict.live = state.stats.live
         for number, segment in enumerate(segments, 1):
             self._on_progress("segments", number, len(segments))
             self._verdict.segments += 1

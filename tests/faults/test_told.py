@@ -6,6 +6,8 @@ import msgspec
 from faulty import FaultyStorage
 
 from bucketq import DirectQueue, Settings
+from bucketq.job import Job
+from bucketq.operation import Adopt
 from bucketq.testing.virtual_time import VirtualClock, run
 from bucketq.told import QueueTold
 
@@ -34,5 +36,22 @@ def test_a_queue_is_told_with_what_stands_in_its_segments():
         assert abs((oldest - began).total_seconds()) < 0.001, "ids tell milliseconds"
         assert "leader" not in told
         assert "isPaused" not in told
+
+    run(main())
+
+
+def test_ids_of_another_kind_tell_no_time():
+    async def main():
+        clock = VirtualClock()
+        q = DirectQueue(FaultyStorage(), Settings(hot_jobs_max=4, segment_jobs_max=10), clock=clock)
+        began = clock.now()
+        ids = [f"{number:02x}1fe3b5-d344-4a06-9c99-d2955c30ed8a" for number in range(40)]
+        jobs = tuple(Job(id=one, entrypoint="mail", payload=b"1", created_at=began) for one in ids)
+        await q.apply(Adopt("from jqueue", 1, jobs, began))
+        await q.enqueue("mail")
+        state = await q.read_file()
+        assert len(state.backlog) > 2
+        told = QueueTold.of_state(state)
+        assert (told.queued, told.oldest_at) == (41, began)
 
     run(main())

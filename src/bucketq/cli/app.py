@@ -32,7 +32,7 @@ from bucketq.cli.schedules import add, remove, schedules
 from bucketq.cli.serve import serve
 from bucketq.cli.show import show
 from bucketq.cli.stats import stats
-from bucketq.cli.token import token
+from bucketq.cli.token import list_tokens, new, revoke
 from bucketq.cli.top import top
 from bucketq.cli.transfer import export, import_file
 from bucketq.cli.verify import verify
@@ -131,13 +131,18 @@ for _panel, _name, _function in _COMMANDS:
     )
 by_the_clock = typer.Typer(name="schedules")
 by_the_clock.callback(invoke_without_command=True)(schedules)
+token = typer.Typer(
+    name="token",
+    help="Make, list and revoke the tokens of a broker's callers.\n\n"
+    "Brokers that were started with `--tokens-file tokens` follow within about a second.",
+)
 pipeline = typer.Typer(name="pipeline", help="Bring the archive into a lake, and report on it.")
-_GROUPS: list[tuple[str, typer.Typer, list[Callable[..., Any]]]] = [
-    (_ACT, by_the_clock, [add, remove]),
-    (_DATA, pipeline, [run, report, accept]),
+_GROUPS: list[tuple[str, typer.Typer, dict[str, Callable[..., Any]]]] = [
+    (_ACT, by_the_clock, {"add": add, "remove": remove}),
+    (_CARE, token, {"new": new, "list": list_tokens, "revoke": revoke}),
+    (_DATA, pipeline, {"run": run, "report": report, "accept": accept}),
 ]
 for _panel, _group, _functions in _GROUPS:
-    for _function in _functions:
-        _group.command(cls=SectionedCommand)(command(_function))
+    for _name, _function in _functions.items():
+        _group.command(_name, cls=SectionedCommand)(command(_function))
     app.add_typer(_group, cls=SectionedGroup, rich_help_panel=_panel)
-app.add_typer(token, cls=SectionedGroup, rich_help_panel=_CARE)

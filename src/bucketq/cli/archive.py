@@ -30,9 +30,11 @@ async def archive(
         ),
     ] = "1d",
     until: Annotated[str, typer.Option(metavar="TIME", help="Finished before: as --since.")] = "",
-    entrypoint: Annotated[str, typer.Option("--entrypoint", "-e", help="Only those of this handler.")] = "",
+    entrypoint: Annotated[
+        str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")
+    ] = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="completed, dead, cancelled or expired.")
+        str, typer.Option(metavar="STATUS", help="One of completed, dead, cancelled, expired.")
     ] = "",
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
     summary: Annotated[bool, typer.Option("--summary", help="Count them instead.")] = False,

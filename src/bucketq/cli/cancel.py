@@ -12,7 +12,7 @@ from bucketq.errors import JobNotFoundError
 
 
 async def cancel(
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs.")],
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")],
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

@@ -19,7 +19,7 @@ def config(
     context: typer.Context,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND [OPTIONS]...]", help="Only what this command would run with."),
+        typer.Argument(metavar="COMMAND", help="Only what this command would run with."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -14,7 +14,7 @@ from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
 if TYPE_CHECKING:
     from bucketq.queue import Queue
 
-_Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs.")]
+_Ids = Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")]
 _Entrypoint = Annotated[str, typer.Option(metavar="TEXT", help="Only those of this entrypoint.")]
 _Error = Annotated[str, typer.Option(metavar="TEXT", help="Only those whose last error has this in it.")]
 _Limit = Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 is no limit.")]
@@ -68,7 +68,7 @@ async def redrive(
 
 
 async def discard(
-    job_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs.")] = None,
+    job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The jobs.")] = None,
     entrypoint: _Entrypoint = "",
     error: _Error = "",
     everything: Annotated[bool, typer.Option("--all", help="All dead jobs.")] = False,

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 async def diff(
     before: Annotated[
-        str, typer.Argument(metavar="[BEFORE]", help="A queue.json, or the URL of a queue; else --url.")
+        str, typer.Argument(metavar="BEFORE", help="A queue.json, or the URL of a queue; else --url.")
     ] = "",
-    after: Annotated[str, typer.Argument(metavar="[AFTER]", help="Likewise; else the queue as it is.")] = "",
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Likewise; else the queue as it is.")] = "",
     since: Annotated[
         str, typer.Option("--from", metavar="VERSION", help="Before: this version of the object.")
     ] = "",

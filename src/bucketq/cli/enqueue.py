@@ -24,8 +24,10 @@ _TOLD_EVERY = 1000
 
 
 async def enqueue(
-    entrypoint: Annotated[str, typer.Argument(help="Which handler is to do it.")],
-    payload: Annotated[str, typer.Argument(help="What it is given, as JSON; - is standard input.")] = "",
+    entrypoint: Annotated[str, typer.Argument(metavar="ENTRYPOINT", help="Which handler is to do it.")],
+    payload: Annotated[
+        str, typer.Argument(metavar="PAYLOAD", help="What it is given, as JSON; - is standard input.")
+    ] = "",
     file: Annotated[
         str, typer.Option(metavar="FILE", help="The payload is in this file; - is standard input.")
     ] = "",

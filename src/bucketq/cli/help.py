@@ -14,6 +14,10 @@ Row = tuple[str, str]
 class SectionedCommand(TyperCommand):
     """A command whose options stand in the sections that their `rich_help_panel` names."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments as manuals have them: ID, [ID], ID...."""
+        return ["[OPTIONS]", *(_usage(one) for one in self.get_params(ctx) if _is_argument(one))]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write what there is to choose."""
         _write(formatter, _records(self, ctx))
@@ -35,11 +39,23 @@ class SectionedGroup(TyperGroup):
         _write(formatter, _records(self, ctx))
 
 
+def _usage(argument: Any) -> str:
+    name = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return name if argument.nargs == 1 else f"{name}..."
+
+
+def _is_argument(param: Any) -> bool:
+    return bool(param.param_type_name == "argument")
+
+
 def _records(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
     for param in command.get_params(ctx):
-        usual = "Arguments" if param.param_type_name == "argument" else "Options"
-        if (record := param.get_help_record(ctx)) is not None:
-            yield getattr(param, "rich_help_panel", None) or usual, record
+        if (record := param.get_help_record(ctx)) is None:
+            continue
+        if _is_argument(param):
+            yield "Arguments", (param.metavar, record[1])
+        else:
+            yield getattr(param, "rich_help_panel", None) or "Options", record
 
 
 def _write(formatter: Any, rows: Iterable[tuple[str, Row]]) -> None:

@@ -23,13 +23,17 @@ _STYLES = {"in_progress": "green", "dead": "red", "scheduled": "cyan", "blocked"
 async def jobs(
     at: At = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="queued, scheduled, blocked, in_progress or dead.")
+        str, typer.Option(metavar="STATUS", help="One of queued, scheduled, blocked, in_progress, dead.")
     ] = "",
-    entrypoint: Annotated[str, typer.Option("--entrypoint", "-e", help="Only those of this handler.")] = "",
+    entrypoint: Annotated[
+        str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")
+    ] = "",
     older_than: Annotated[
         str, typer.Option(metavar="TIME", help="Enqueued so long ago, or longer: 90s, 30m, 12h, 7d.")
     ] = "",
-    text: Annotated[str, typer.Option(help="It stands in the payload, error, note, key or id.")] = "",
+    text: Annotated[
+        str, typer.Option(metavar="TEXT", help="It stands in the payload, error, note, key or id.")
+    ] = "",
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")] = False,
     url: Url = "",

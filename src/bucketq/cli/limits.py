@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bucketq.limits import Limits
 
 _Entrypoint = Annotated[
-    str, typer.Argument(metavar="[ENTRYPOINT]", help="Only this one; else the whole queue.")
+    str, typer.Argument(metavar="ENTRYPOINT", help="Only this one; else the whole queue.")
 ]
 
 
@@ -49,7 +49,7 @@ async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = 
 
 
 async def limit(
-    entrypoint: Annotated[str, typer.Argument(metavar="[ENTRYPOINT]", help="Whose jobs.")] = "",
+    entrypoint: Annotated[str, typer.Argument(metavar="ENTRYPOINT", help="Whose jobs.")] = "",
     limit_key: Annotated[
         str, typer.Option(metavar="TEXT", help="Or those with this limit key; user-* is each that begins so.")
     ] = "",

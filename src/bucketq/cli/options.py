@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 # The queue, for a command that has no other argument; `Url` is for all.
 At = Annotated[
-    str, typer.Argument(metavar="URL", help="The queue: of a storage or a broker.", show_default=False)
+    str, typer.Argument(metavar="URL", help="The queue, by its storage or a broker.", show_default=False)
 ]
 Url = Annotated[
     str,
@@ -92,7 +92,8 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
             envvar=variable_of(field.name),
             metavar=_METAVARS.get(value),
             show_envvar=False,
-            help=text,
+            # A field's text is a part of a sentence.
+            help=f"{text[0].upper()}{text[1:]}.",
             rich_help_panel=panel,
         )
         yield inspect.Parameter(

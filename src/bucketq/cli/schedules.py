@@ -43,9 +43,11 @@ async def _list(url: str, as_json: bool) -> None:
 
 
 async def add(
-    name: Annotated[str, typer.Argument(help="What it is called; one of the same name is replaced.")],
-    entrypoint: Annotated[str, typer.Argument(help="Which handler is to do it.")],
-    payload: Annotated[str, typer.Argument(help="What it is given, as JSON.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What it is called; one of the same name is replaced.")
+    ],
+    entrypoint: Annotated[str, typer.Argument(metavar="ENTRYPOINT", help="Which handler is to do it.")],
+    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="What it is given, as JSON.")] = "",
     cron: Annotated[str, typer.Option(metavar="TEXT", help="When: '30 9 * * MON-FRI'.")] = "",
     tz: Annotated[str, typer.Option(metavar="ZONE", help="By the clocks of which place.")] = "UTC",
     every: Annotated[str, typer.Option(metavar="TIME", help="Or how often: 90s, 30m, 12h, 7d.")] = "",
@@ -82,7 +84,9 @@ async def add(
 
 
 async def remove(
-    name: Annotated[str, typer.Argument(help="Which schedule.")], url: Url = "", as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which schedule.")],
+    url: Url = "",
+    as_json: AsJson = False,
 ) -> int:
     """End a schedule; what it has enqueued stays."""
     async with opened(url=url) as queue:

@@ -8,10 +8,12 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from bucketq.broker.allowance import Allowance, raise_open_files
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.opened import queue_url
-from bucketq.cli.options import At, Url
+from bucketq.cli.options import Url
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
 
@@ -69,7 +71,7 @@ async def serve(
     allowance: Allowance,
     settings: Settings,
     logs: Logs,
-    at: At = "",
+    at: Annotated[str, typer.Argument(metavar="URL", help="The queue, by its storage.")] = "",
     url: Url = "",
 ) -> int:
     """Run a broker for remote clients.

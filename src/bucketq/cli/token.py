@@ -10,23 +10,19 @@ from bucketq.cli.durations import duration_of
 from bucketq.cli.options import AsJson
 from bucketq.cli.told import tell_json, tell_table
 
-token = typer.Typer(
-    name="token",
-    help="Make, list and revoke the tokens of a broker's callers.\n\n"
-    "Brokers that were started with `--tokens-file tokens` follow within about a second.",
-)
-_File = Annotated[str, typer.Option("--file", help="The file of the tokens.")]
+_File = Annotated[str, typer.Option("--file", metavar="FILE", help="The file of the tokens.")]
 
 
-@token.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Whose it is, such as web.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, such as web.")],
     role: Annotated[
         list[str],
         typer.Option(metavar="viewer|producer|worker|admin", help="What it is good for; may be repeated."),
     ],
     expires_in: Annotated[str, typer.Option(metavar="TIME", help="Such as 12h or 90d; else never.")] = "",
-    file: Annotated[str, typer.Option(help="Where to add it; without one, its line is printed.")] = "",
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="Where to add it; without one, its line is printed.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Make a token, and print its secret, once."""
@@ -48,7 +44,6 @@ def new(
     print(f"The secret is shown this once. What is kept is its hash: {kept}.", file=sys.stderr)
 
 
-@token.command("list")
 def list_tokens(file: _File, as_json: AsJson = False) -> None:
     """Tell which tokens there are."""
     from bucketq.broker.token_file import TokenFile
@@ -75,8 +70,7 @@ def list_tokens(file: _File, as_json: AsJson = False) -> None:
     tell_table(("name", "roles", "until"), rows)
 
 
-@token.command()
-def revoke(name: Annotated[str, typer.Argument(help="Whose token.")], file: _File) -> None:
+def revoke(name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token.")], file: _File) -> None:
     """Let nobody in by this token any more."""
     from bucketq.broker.token_file import TokenFile
 

@@ -21,7 +21,7 @@ _STDIO = "-"
 
 
 async def export(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; - is standard output.")] = _STDIO,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is standard output.")] = _STDIO,
     archive: Annotated[bool, typer.Option("--archive", help="Add the finished jobs, to be read.")] = False,
     url: Url = "",
     as_json: AsJson = False,

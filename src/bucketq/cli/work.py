@@ -77,7 +77,9 @@ class Where:
 
 
 def work(
-    app: Annotated[str, typer.Argument(help="The app, as module:name, such as myapp.jobs:app.")],
+    app: Annotated[
+        str, typer.Argument(metavar="APP", help="The app, as module:name, such as myapp.jobs:app.")
+    ],
     working: Working,
     where: Where,
     settings: Settings,

@@ -3,9 +3,9 @@
 Ages are by this machine's clock against the time stamps of others, so they are rough.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 
 from bucketq.doctor.finding import Finding, Level
 from bucketq.job import Job, JobStatus
@@ -135,11 +135,10 @@ def _crashing(state: QueueState) -> Iterator[Finding]:
 def _dead(state: QueueState) -> Iterator[Finding]:
     if not state.stats.dead:
         return
-    kinds = Counter(job.entrypoint for job in state.dead_jobs())
-    for segment in state.backlog:
-        if segment.status is JobStatus.DEAD:
-            kinds[segment.entrypoint] += segment.count
-    told = ", ".join(f"{count} of {entrypoint}" for entrypoint, count in kinds.most_common(_NAMED_MAX))
+    dead = (
+        (name, count) for (name, status), count in state.counts().most_common() if status is JobStatus.DEAD
+    )
+    told = ", ".join(f"{count} of {name}" for name, count in islice(dead, _NAMED_MAX))
     advice = "`bucketq jobs --status dead` lists them with their errors, `bucketq redrive` runs them again."
     found = f"{state.stats.dead} have used up their attempts: {told}"
     yield Finding("dead jobs", Level.WARNING, found, advice)

@@ -1,5 +1,6 @@
 """View: looking at a queue without changing it."""
 
+from collections import Counter
 from datetime import datetime
 from typing import NamedTuple
 
@@ -33,10 +34,21 @@ class Stats(NamedTuple):
     cancelled_total: int = 0
 
     @property
+    def live(self) -> int:
+        """The jobs that wait or run."""
+        return self.queued + self.scheduled + self.blocked + self.in_progress
+
+    @property
+    def total(self) -> int:
+        """The jobs that there are, with the dead ones."""
+        return self.live + self.dead
+
+    @property
     def is_conserved(self) -> bool:
         """Whether enqueued = live + finished: nothing lost, nothing doubled."""
-        live = self.queued + self.scheduled + self.blocked + self.in_progress
-        return self.enqueued_total == live + self.completed_total + self.dead_total + self.cancelled_total
+        return (
+            self.enqueued_total == self.live + self.completed_total + self.dead_total + self.cancelled_total
+        )
 
 
 class View(Contents):
@@ -117,6 +129,13 @@ class View(Contents):
             blocked=self._table.count(JobStatus.BLOCKED),
             cancelled_total=self.cancelled_total,
         )
+
+    def counts(self) -> Counter[tuple[str, JobStatus]]:
+        """How many jobs there are of each entrypoint and status."""
+        counts = Counter((job.entrypoint, job.status) for job in self._table)
+        for segment in self.backlog:
+            counts[segment.entrypoint, segment.status] += segment.count
+        return counts
 
     def waiting(self, wanted: Wanted = None) -> int:
         """How many jobs wait, of some entrypoints or of all, without looking at them."""

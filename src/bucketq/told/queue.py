@@ -1,11 +1,9 @@
 """How a whole queue stands, in JSON: all that queue.json tells, however many jobs wait beside it."""
 
-from collections import Counter
 from datetime import datetime
 from typing import Self
 
-from bucketq.job import JobStatus
-from bucketq.mint import time_of
+from bucketq.job import JobStatus, time_within
 from bucketq.state import QueueState
 from bucketq.told.shape import Told
 from bucketq.told.stats import QueueStats
@@ -64,9 +62,7 @@ class QueueTold(QueueStats, omit_defaults=True):
 
 
 def _types(state: QueueState) -> list[TypeCounts]:
-    counts = Counter((job.entrypoint, job.status) for job in state.jobs)
-    for segment in state.backlog:
-        counts[segment.entrypoint, segment.status] += segment.count
+    counts = state.counts()
     names = sorted({name for name, _ in counts} | {*state.limits.paused})
     return [
         TypeCounts(
@@ -80,7 +76,6 @@ def _types(state: QueueState) -> list[TypeCounts]:
 
 def _oldest(state: QueueState) -> datetime | None:
     waiting = [segment for segment in state.backlog if segment.status is JobStatus.QUEUED]
-    # The beginning of an id is its time, if it is a UUIDv7.
-    moments = [time_of(f"{segment.ids[0]}-7000-8000-000000000000") for segment in waiting]
+    moments = [time_within(segment.ids) for segment in waiting]
     known = (moment for moment in (state.waiting_since(), *moments) if moment is not None)
     return min(known, default=None)

@@ -19,7 +19,7 @@ class QueueCounts(Told, omit_defaults=False):
     def fields_of(stats: Stats, broker_address: str) -> dict[str, Any]:
         """The fields of these counts, for whatever has them too."""
         return {
-            "total": stats.queued + stats.scheduled + stats.blocked + stats.in_progress + stats.dead,
+            "total": stats.total,
             "unclaimed": stats.queued,
             "in_progress": stats.in_progress,
             "completed_total": stats.completed_total,

@@ -1,12 +1,10 @@
 """Rows: what the tables of `top` hold, drawn from one look."""
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from bucketq.job import Job, JobStatus
-from bucketq.mint import time_of
+from bucketq.job import Job, JobStatus, time_within
 from bucketq.top.look import Look
 from bucketq.top.trend import waiting_since
 
@@ -84,12 +82,10 @@ class Filter(NamedTuple):
 def entrypoint_rows(look: Look) -> list[EntrypointRow]:
     """The entrypoints with live or dead jobs, or a pause; those that need no look now come last."""
     state = look.state
-    counts = Counter((job.entrypoint, job.status) for job in state.jobs)
+    counts = state.counts()
     moments = [(job.entrypoint, waiting_since(job)) for job in state.with_status(JobStatus.QUEUED)]
     for segment in state.backlog:
-        counts[segment.entrypoint, segment.status] += segment.count
-        # The beginning of an id is its time, if it is a UUIDv7.
-        enqueued_at = time_of(f"{segment.ids[0]}-7000-8000-000000000000")
+        enqueued_at = time_within(segment.ids)
         if segment.status is JobStatus.QUEUED and enqueued_at is not None:
             moments.append((segment.entrypoint, enqueued_at))
     since: dict[str, datetime] = {}

@@ -134,9 +134,7 @@ class Top(App[None]):
         jobs = job_rows(self._look, self._filter)
         table = self.query_one(JobTable)
         table.show(self._look, jobs)
-        stats = self._look.state.stats
-        total = stats.queued + stats.scheduled + stats.blocked + stats.in_progress + stats.dead
-        told = ["Jobs", *self._filter.told(), f"{table.row_count:,} of {total:,}"]
+        told = ["Jobs", *self._filter.told(), f"{table.row_count:,} of {self._look.state.stats.total:,}"]
         table.border_title = Text(printable(" · ".join(told)))
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:

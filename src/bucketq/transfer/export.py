@@ -46,8 +46,7 @@ async def export(
         file.write(line)
     """
     state = await queue.read_file()
-    stats = state.stats
-    total = stats.queued + stats.in_progress + stats.dead + stats.scheduled + stats.blocked
+    total = state.stats.total
     yield _line(Beginning(bucketq_export=FORMAT, version=state.version, jobs=total, exported_at=now))
     if state.limits:
         yield _line(state.limits)
@@ -70,7 +69,7 @@ async def export(
             yield _line(Finished(msgspec.json.encode(JobTold.of_archived(ended))))
             archived += 1
             if archived % _TOLD_EVERY == 0:
-                on_progress("finished", archived, max(stats.completed_total, archived))
+                on_progress("finished", archived, max(state.completed_total, archived))
     yield _line(End(jobs=told, finished=archived))
 
 

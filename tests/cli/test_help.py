@@ -1,0 +1,55 @@
+"""What `--help` says of every command, alike."""
+
+import re
+
+import pytest
+import typer
+
+from bucketq.cli.app import app
+from tests.cli.typed import typed
+
+
+def _paths(command, path=()):
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _paths(below, (*path, name))
+
+
+ROOT = typer.main.get_command(app)
+PATHS = [*_paths(ROOT)]
+
+
+def _params(path):
+    command = ROOT
+    for name in path:
+        command = command.commands[name]
+    return [one for one in command.params if not one.hidden]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_all_that_is_said_is_sentences(path):
+    said = {one.name: one.help for one in _params(path)}
+    assert [name for name, text in said.items() if not re.fullmatch(r"[A-Z].*\.", text or "")] == []
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_values_have_names_that_people_know(capsys, path):
+    told = typed(capsys, *path, "--help")
+    assert not re.search(r"<(str|int|float|list|path|file)\b|\[\[|\{", _without_examples(told.out))
+
+
+def _without_examples(text):
+    return "\n".join(line for line in text.splitlines() if not line.startswith("    bucketq "))
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("retry", "Usage: bucketq retry [OPTIONS] ID..."),
+        ("discard", "Usage: bucketq discard [OPTIONS] [ID]..."),
+        ("pause", "Usage: bucketq pause [OPTIONS] [ENTRYPOINT]"),
+        ("work", "Usage: bucketq work [OPTIONS] APP"),
+    ],
+)
+def test_the_usage_tells_which_arguments_may_be_left_out(capsys, command, usage):
+    assert typed(capsys, command, "--help").out.splitlines()[0] == usage
