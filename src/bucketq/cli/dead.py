@@ -55,7 +55,7 @@ async def redrive(
     """Do dead jobs again, all of them or those that fit.
 
     \b
-      bucketq redrive --entrypoint send_email --error "Connection refused" --dry-run
+      bucketq redrive --entrypoint send_email --error refused --dry-run
 
     A job whose unique key another one has now stays dead.
     """

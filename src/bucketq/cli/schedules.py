@@ -22,7 +22,7 @@ def schedules(context: typer.Context, url: Url = "", as_json: AsJson = False) ->
     """List the schedules, with their next tick; add and remove them.
 
     \b
-      bucketq schedules add report send_report '{"to": "ada"}' --cron '30 9 * * MON-FRI' --tz Europe/Vienna
+      bucketq schedules add report send_report --cron '30 9 * * MON-FRI'
       bucketq schedules add poll fetch_feed --every 60s
       bucketq schedules
     """
