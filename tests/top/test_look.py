@@ -34,12 +34,30 @@ async def test_a_deep_queue_is_seen_without_its_segments():
         storage.objects.is_closed = False
 
 
-async def test_what_has_not_changed_is_not_decoded_again():
-    async with WatchedQueue() as queue:
+class Counting(InMemoryStorage):
+    """A storage that counts how often it sends the queue; as a broker does, it may send it every time."""
+
+    def __init__(self, tells_unchanged):
+        super().__init__()
+        self.tells_unchanged = tells_unchanged
+        self.sent = 0
+
+    async def read_if_changed(self, etag):
+        read = await (super().read_if_changed(etag) if self.tells_unchanged else self.read())
+        self.sent += read is not None
+        return read
+
+
+@pytest.mark.parametrize("tells_unchanged", [True, False])
+async def test_what_has_not_changed_is_not_decoded_again(tells_unchanged):
+    storage = Counting(tells_unchanged)
+    async with WatchedQueue(storage) as queue:
         await queue.enqueue("mail")
         looker = queue.looker()
+        storage.sent = 0
         first, second = await looker.look(), await looker.look()
         assert second.state is first.state
+        assert storage.sent == (1 if tells_unchanged else 2)
         await queue.enqueue("mail")
         assert (await looker.look()).state.stats.queued == 2
 

@@ -51,11 +51,14 @@ async def busy_queue(size):
         album = await queue.enqueue("import_album", {"album": 7})
         await queue.enqueue("publish", {"album": 7}, after=[album])
         async with watching(queue, size) as pilot:
-            await work_for_a_while(queue, pilot)
+            # Only the last of it is to be seen.
+            with pilot.app.batch_update():
+                await work_for_a_while(queue, pilot.app)
+            await pilot.press("home")
             yield queue, pilot
 
 
-async def work_for_a_while(queue, pilot):
+async def work_for_a_while(queue, top):
     """Let workers work, and look every second."""
     dice = Random(5)
     for second in range(40):
@@ -70,16 +73,15 @@ async def work_for_a_while(queue, pilot):
         for job in jobs:
             await queue.ack(job)
         queue.wait(0.5)
-        await queue.enqueue_many("send_email", ({"to": f"late{n}@example.com"} for n in range(second % 4)))
-        await pilot.app.look()
+        await queue.enqueue_many("send_email", ({"to": f"late{n}@example.com"} for n in range(second % 5)))
+        await top.look()
     await queue.kill("send_email", "SMTPServerDisconnected: Connection unexpectedly closed", TRACE)
     await queue.dequeue("send_email", batch_size=2)
     await queue.heartbeat_segment(segment)
     await queue.heartbeat(album, progress=0.4, note="photo 402 of 1,005")
     await queue.pause("make_report")
     queue.wait(0.6)
-    await pilot.app.look()
-    await pilot.press("home")
+    await top.look()
 
 
 def compare(pilot, path):
