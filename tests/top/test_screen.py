@@ -1,5 +1,8 @@
 """Each key does what it says, to a real queue."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bucketq import InMemoryStorage, StorageError
@@ -7,6 +10,8 @@ from bucketq.errors import ConfigurationError
 from bucketq.top.screen import Top
 
 from .watched import WatchedQueue, seen, until_seen, until_told, watching
+
+GUIDE = Path(__file__).parents[2] / "docs" / "top.md"
 
 
 @pytest.fixture
@@ -245,14 +250,15 @@ async def test_an_outage_is_told_and_it_goes_on_afterwards():
         assert "weather" not in seen(pilot)
 
 
-async def test_help_tells_every_key_of_the_last_line(queue):
+async def test_help_and_guide_tell_every_key_of_the_last_line(queue):
     async with watching(queue) as pilot:
-        bindings = [one for one in pilot.app.active_bindings.values() if one.binding.show]
+        bindings = [one.binding for one in pilot.app.active_bindings.values() if one.binding.show]
+        keys = {pilot.app.get_key_display(binding) for binding in bindings} - {"⏎"} | {"enter"}
         await pilot.press("question_mark")
-        await until_seen(pilot, "Help")
+        await until_told(pilot, "Help ─")
         told = [line.split("│")[1].split()[:1] for line in seen(pilot).splitlines() if line.count("│") == 2]
-        keys = {pilot.app.get_key_display(one.binding) for one in bindings}
-        assert keys - {"⏎", "?"} | {"enter"} <= {key for [key] in filter(None, told)}
+        assert keys - {"?"} <= {key for [key] in filter(None, told)}
+        assert keys <= set(re.findall(r"^\| `(\S+)` \|", GUIDE.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("question_mark", "ctrl+c")], ids=repr)
