@@ -11,6 +11,9 @@ from bucketq.doctor.finding import Level
 from bucketq.doctor.health import diagnose
 from bucketq.job import Claim, Job
 from bucketq.limits import Limits
+from bucketq.object_name import segment_name
+from bucketq.operation import DequeueSegment
+from bucketq.segment import SegmentWriter
 from bucketq.settings import Settings
 from bucketq.state import QueueState
 
@@ -63,6 +66,25 @@ def test_running_jobs_that_are_silent_are_stuck():
     assert finding.level is Level.WARNING
     assert finding.found.startswith("1 have shown no sign of life")
     assert "job-2 (send) of worker host:1 for 6 minutes" in finding.found
+
+
+def test_whole_segments_whose_worker_is_silent_are_stuck():
+    writer = SegmentWriter()
+    for number in range(1, 4):
+        writer.add(job(number))
+    segment, _ = writer.finish(segment_name(1, "0" * 16))
+    state = QueueState()
+    state.enqueue_segments([segment])
+    assert DequeueSegment("send", "token", NOW, "host:1")(state) is not None
+
+    def told(minutes):
+        found = diagnose(state, 1000, Settings(stale_after_s=300), NOW + timedelta(minutes=minutes))
+        return next(one for one in found if one.about == "running jobs")
+
+    assert told(4).level is Level.OK
+    assert told(6).level is Level.WARNING
+    assert told(6).found.startswith("3 have shown no sign of life")
+    assert "a whole segment (send) of worker host:1 for 6 minutes" in told(6).found
 
 
 def test_jobs_that_kill_their_workers_are_named():
