@@ -1,5 +1,6 @@
 """What the doctor reads from a queue's state."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -151,19 +152,27 @@ def test_batches_that_do_not_get_to_the_archive_are_told():
 
 def mounts(tmp_path, *lines):
     path = tmp_path / "mountinfo"
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_bytes(os.fsencode("".join(f"{line}\n" for line in lines)))
     return path
 
 
 @pytest.mark.parametrize(
     ("path", "level"),
-    [("/srv/queue.json", Level.OK), ("/srv/far away/queue.json", Level.WARNING), ("/x", Level.OK)],
+    [
+        ("/srv/queue.json", Level.OK),
+        ("/srv/far away/queue.json", Level.WARNING),
+        ("/srv/ferne Städte/queue.json", Level.WARNING),
+        ("/srv/\udcff/queue.json", Level.WARNING),
+        ("/x", Level.OK),
+    ],
 )
 def test_a_network_file_system_is_told(tmp_path, path, level):
     table = mounts(
         tmp_path,
         "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw",
         "40 21 0:40 / /srv/far\\040away rw shared:2 - nfs4 server:/export rw",
+        "41 21 0:41 / /srv/ferne\\040Städte rw - nfs4 server:/export rw",
+        "42 21 0:42 / /srv/\udcff rw - nfs4 server:/export rw",
     )
     finding = check_file_system(Path(path), table)
     assert finding is not None
