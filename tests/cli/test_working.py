@@ -5,6 +5,7 @@ import pytest
 import bucketq.cli.supervisor
 import bucketq.cli.work
 from bucketq.cli.__main__ import main
+from bucketq.errors import ConfigurationError
 
 
 class Started:
@@ -69,5 +70,22 @@ def test_workers_get_what_their_supervisor_was_told(started, monkeypatch, tmp_pa
     run_workers(started)
     for number, (working, settings, url) in enumerate(started.workers):
         assert (working.concurrency, working.health_port, url) == (7, 9000 + number, "")
-        assert (settings.stale_after_s, settings.sole_writer, settings.archive) == (300, True, False)
+        assert settings == {"stale_after_s": 300, "sole_writer": True, "archive": False}
     assert len(started.workers) == 2
+
+
+def test_a_flag_wins_over_the_app_even_with_the_default(monkeypatch, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from bucketq import App, Settings\n"
+        "app = App('memory://', settings=Settings(stale_after_s=60, hot_jobs_max=7))\n"
+    )
+    seen = []
+
+    def no_worker(app, *others):
+        seen.append(app.settings)
+        raise ConfigurationError("seen enough")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bucketq.cli.work, "_worker_of", no_worker)
+    assert main(["work", "own:app", "--stale-after-s", "300"]) == 2
+    assert (seen[0].stale_after_s, seen[0].hot_jobs_max) == (300, 7)

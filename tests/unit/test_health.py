@@ -1,5 +1,6 @@
 """What the doctor reads from a queue's state."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from bucketq.doctor.finding import Level
 from bucketq.doctor.health import diagnose
 from bucketq.job import Claim, Job
 from bucketq.limits import Limits
+from bucketq.object_name import segment_name
+from bucketq.operation import DequeueSegment
+from bucketq.segment import SegmentWriter
 from bucketq.settings import Settings
 from bucketq.state import QueueState
 
@@ -63,6 +67,25 @@ def test_running_jobs_that_are_silent_are_stuck():
     assert finding.level is Level.WARNING
     assert finding.found.startswith("1 have shown no sign of life")
     assert "job-2 (send) of worker host:1 for 6 minutes" in finding.found
+
+
+def test_whole_segments_whose_worker_is_silent_are_stuck():
+    writer = SegmentWriter()
+    for number in range(1, 4):
+        writer.add(job(number))
+    segment, _ = writer.finish(segment_name(1, "0" * 16))
+    state = QueueState()
+    state.enqueue_segments([segment])
+    assert DequeueSegment("send", "token", NOW, "host:1")(state) is not None
+
+    def told(minutes):
+        found = diagnose(state, 1000, Settings(stale_after_s=300), NOW + timedelta(minutes=minutes))
+        return next(one for one in found if one.about == "running jobs")
+
+    assert told(4).level is Level.OK
+    assert told(6).level is Level.WARNING
+    assert told(6).found.startswith("3 have shown no sign of life")
+    assert "a whole segment (send) of worker host:1 for 6 minutes" in told(6).found
 
 
 def test_jobs_that_kill_their_workers_are_named():
@@ -129,19 +152,27 @@ def test_batches_that_do_not_get_to_the_archive_are_told():
 
 def mounts(tmp_path, *lines):
     path = tmp_path / "mountinfo"
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_bytes(os.fsencode("".join(f"{line}\n" for line in lines)))
     return path
 
 
 @pytest.mark.parametrize(
     ("path", "level"),
-    [("/srv/queue.json", Level.OK), ("/srv/far away/queue.json", Level.WARNING), ("/x", Level.OK)],
+    [
+        ("/srv/queue.json", Level.OK),
+        ("/srv/far away/queue.json", Level.WARNING),
+        ("/srv/ferne Städte/queue.json", Level.WARNING),
+        ("/srv/\udcff/queue.json", Level.WARNING),
+        ("/x", Level.OK),
+    ],
 )
 def test_a_network_file_system_is_told(tmp_path, path, level):
     table = mounts(
         tmp_path,
         "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw",
         "40 21 0:40 / /srv/far\\040away rw shared:2 - nfs4 server:/export rw",
+        "41 21 0:41 / /srv/ferne\\040Städte rw - nfs4 server:/export rw",
+        "42 21 0:42 / /srv/\udcff rw - nfs4 server:/export rw",
     )
     finding = check_file_system(Path(path), table)
     assert finding is not None

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -13,6 +13,7 @@ from bucketq.cli.durations import duration_of
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.progress import shown_progress
+from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError, JobFailedError, PayloadError
 
@@ -138,11 +139,9 @@ def _read(source: str) -> bytes:
         return stream.read()
 
 
-def _opened(source: str) -> BinaryIO:
+def _opened(source: str) -> AbstractContextManager[BinaryIO]:
     if source == _STDIN:
-        if sys.stdin is None:
-            raise ConfigurationError("standard input is closed; give the payload as an argument, or --file")
-        return sys.stdin.buffer
+        return standard_input()
     try:
         return Path(source).open("rb")
     except OSError as error:

@@ -14,6 +14,7 @@ import typer
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.progress import shown_progress
+from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError
 
@@ -129,8 +130,8 @@ def _at_hand(file: str) -> Iterator[Path]:
         try:
             if file == _STDIO:
                 path = Path(folder) / "stdin"
-                with path.open("wb") as copy:
-                    shutil.copyfileobj(sys.stdin.buffer, copy)
+                with standard_input() as piped, path.open("wb") as copy:
+                    shutil.copyfileobj(piped, copy)
             with path.open("rb"):
                 pass
         except OSError as error:

@@ -77,6 +77,7 @@ class Where:
 
 
 def work(
+    context: typer.Context,
     app: Annotated[
         str, typer.Argument(metavar="APP", help="The app, as module:name, such as myapp.jobs:app.")
     ],
@@ -94,14 +95,21 @@ def work(
     """
     if not url and (configured := CURRENT.get().url()):
         url = str(configured.value)
+    given = {name: value for name, value in vars(settings).items() if _is_given(context, name)}
     # Those whom a supervisor has started find the same bucketq.toml, and must not supervise in turn.
     if not supervised and (where.processes > 1 or where.reload):
-        return asyncio.run(_supervise(app, working, where, settings, logs, url))
-    return asyncio.run(_work_here(app, working, where, settings, logs, url, supervised))
+        return asyncio.run(_supervise(app, working, where, given, logs, url))
+    return asyncio.run(_work_here(app, working, where, given, logs, url, supervised))
 
 
 async def _work_here(
-    path: str, working: Working, where: Where, settings: Settings, logs: Logs, url: str, is_supervised: bool
+    path: str,
+    working: Working,
+    where: Where,
+    settings: dict[str, Any],
+    logs: Logs,
+    url: str,
+    is_supervised: bool,
 ) -> int:
     from bucketq.app.app import load_app
     from bucketq.app.worker.health import told_health
@@ -110,7 +118,7 @@ async def _work_here(
     sys.path.insert(0, os.getcwd())
     app = load_app(path, url or None)
     # What was configured wins over what the app itself says, and that over the defaults.
-    app.settings = replace(app.settings or Settings(), **_changed(settings))
+    app.settings = replace(app.settings or Settings(), **settings)
     worker = _worker_of(app, working, where, is_supervised)
     async with AsyncExitStack() as stack:
         if sys.stderr.isatty() and logs.log_format == "text" and not is_supervised:
@@ -160,7 +168,7 @@ def _worker_of(app: "App", working: Working, where: Where, is_supervised: bool) 
 
 
 async def _supervise(
-    app: str, working: Working, where: Where, settings: Settings, logs: Logs, url: str
+    app: str, working: Working, where: Where, settings: dict[str, Any], logs: Logs, url: str
 ) -> int:
     from bucketq.cli.supervisor import Supervisor
 
@@ -169,9 +177,8 @@ async def _supervise(
 
     def command(number: int) -> list[str]:
         port = working.health_port and working.health_port + number
-        # All of them: a default may have been chosen over what the environment says.
-        given = {**vars(replace(working, health_port=port)), **vars(logs), **vars(settings)}
-        asked = [flag for name, value in given.items() for flag in _flag(name, value)]
+        told = {**vars(replace(working, health_port=port)), **vars(logs), **settings}
+        asked = [flag for name, value in told.items() for flag in _flag(name, value)]
         asked += [f"--url={url}"] if url else []
         return [
             sys.executable,
@@ -188,9 +195,10 @@ async def _supervise(
     return await Supervisor(command, where.processes, os.environ, watched).run()
 
 
-def _changed(settings: Settings) -> dict[str, Any]:
-    default = vars(Settings())
-    return {name: value for name, value in vars(settings).items() if value != default[name]}
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether somebody has said what a setting is to be, even if that is its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _flag(name: str, value: object) -> list[str]:

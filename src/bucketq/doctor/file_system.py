@@ -9,14 +9,15 @@ from bucketq.doctor.finding import Finding, Level
 _MOUNTS = Path("/proc/self/mountinfo")
 _OF_NETWORKS = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|glusterfs|lustre|beegfs|gpfs|ocfs2|gfs2|fuse\.(sshfs|s3fs|rclone"
-    r"|gcsfuse|goofys|juicefs|mount-s3|glusterfs|ceph.*)|virtiofs"
+    r"|gcsfuse|blobfuse2?|goofys|juicefs|mount-s3|glusterfs|ceph.*)|virtiofs"
 )
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def check_file_system(path: Path, mounts: Path = _MOUNTS) -> Finding | None:
     """Tell what kind of file system a path is on; None where the operating system does not say so."""
     try:
-        lines = mounts.read_text().splitlines()
+        lines = os.fsdecode(mounts.read_bytes()).split("\n")
     except OSError:
         return None
     kind = _kind_of(path, lines)
@@ -38,8 +39,12 @@ def _kind_of(path: Path, lines: list[str]) -> str | None:
     for line in lines:
         left, _, right = line.partition(" - ")
         # Blanks in a mount's place are written as \040.
-        place = left.split()[4].encode().decode("unicode_escape") if len(left.split()) > 4 else ""
+        place = _ESCAPED.sub(_unescaped, left.split(" ")[4]) if left.count(" ") >= 4 else ""
         holds = os.path.commonpath([place, path]) == place if place.startswith("/") else False
         if holds and len(place) >= len(best):
             best, kind = place, right.split()[0] if right.split() else None
     return kind
+
+
+def _unescaped(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 8))

@@ -6,6 +6,7 @@ Ages are by this machine's clock against the time stamps of others, so they are 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
 
 from bucketq.doctor.finding import Finding, Level
 from bucketq.job import Job, JobStatus
@@ -102,23 +103,37 @@ def _waiting(state: QueueState, now: datetime) -> Iterator[Finding]:
 
 def _stuck(state: QueueState, settings: Settings, now: datetime) -> Iterator[Finding]:
     limit = timedelta(seconds=settings.stale_after_s)
-    silent = [
-        job
-        for job in state.in_progress_jobs()
-        if job.heartbeat_at is not None and now - job.heartbeat_at > limit
-    ]
+    silent = [one for one in _beats(state) if now - one.at > limit]
     if silent:
-        oldest = min(silent, key=lambda job: job.heartbeat_at or now)
+        first = min(silent, key=lambda one: one.at)
         yield Finding(
             _RUNNING,
             Level.WARNING,
-            f"{len(silent)} have shown no sign of life for over {_span(limit)}, such as {_named(oldest)} of"
-            f" worker {oldest.worker} for {_span(now - (oldest.heartbeat_at or now))}",
+            f"{sum(one.jobs for one in silent)} have shown no sign of life for over {_span(limit)}, such as"
+            f" {first.named} of worker {first.worker} for {_span(now - first.at)}",
             "An open queue, a worker or a broker, gives them to others by itself. Is one there?",
         )
     elif state.stats.in_progress:
         found = f"all {state.stats.in_progress} have shown a sign of life within {_span(limit)}"
         yield Finding(_RUNNING, Level.OK, found)
+
+
+class _Beat(NamedTuple):
+    """The last sign of life of a worker that holds a job, or all jobs of a segment."""
+
+    at: datetime
+    jobs: int
+    named: str
+    worker: str | None
+
+
+def _beats(state: QueueState) -> Iterator[_Beat]:
+    for job in state.in_progress_jobs():
+        if job.heartbeat_at is not None:
+            yield _Beat(job.heartbeat_at, 1, _named(job), job.worker)
+    for segment, hold in state.backlog.held().values():
+        named = f"a whole segment ({segment.entrypoint})"
+        yield _Beat(hold.heartbeat_at, segment.count, named, hold.worker)
 
 
 def _crashing(state: QueueState) -> Iterator[Finding]:
