@@ -47,11 +47,26 @@ async def test_r_redrives_a_dead_job(queue):
     async with watching(queue) as pilot:
         await until_seen(pilot, "ConnectionError")
         await pilot.press("r")
+        await until_seen(pilot, f"Retry job {dead.id}")
+        await pilot.press("y")
         await until_seen(pilot, "is done again, as")
         [again] = (await queue.read_state()).queued_jobs()
         assert (again.redrive_of, again.json()) == (dead.id, {"to": "ann"})
         assert (await queue.stats()).dead == 0
         await until_seen(pilot, "queued 1 ")
+
+
+async def test_an_r_that_is_held_down_redrives_nothing_by_itself(queue):
+    for _ in range(2):
+        await queue.enqueue("mail")
+        await queue.kill("mail")
+    async with watching(queue) as pilot:
+        await until_seen(pilot, "ConnectionError")
+        await pilot.press("r", "r", "r", "y", "r", "r")
+        await until_seen(pilot, "is done again, as")
+        await pilot.press("r", "r")
+        await until_seen(pilot, "Retry job")
+        assert (await queue.stats()).dead == 1
 
 
 async def test_r_leaves_a_job_that_is_not_dead(queue):

@@ -28,7 +28,7 @@ _HELP = (
     ("/", "only jobs with a text: name, id, worker, error, payload"),
     ("s", "only jobs of one status, then of the next one"),
     ("escape", "all jobs again"),
-    ("r", "retry a dead job: a new one takes its place"),
+    ("r", "retry a dead job (asks first): a new one takes its place"),
     ("c", "cancel a job that waits or runs (asks first)"),
     ("p", "pause the entrypoint (asks first), or let it go on"),
     ("P", "pause the whole queue (asks first), or let it go on"),

@@ -1,7 +1,7 @@
 """Top: the screen of a queue, its keys, and what they do.
 
 every second    look ──▶ every panel shows it; a failed look shows its reason instead
-a key           a question, if it stops work ──▶ the queue ──▶ a line that says what was done, a look
+a key           a question, but to resume ──▶ the queue ──▶ a line that says what was done, a look
 """
 
 import asyncio
@@ -187,7 +187,8 @@ class Top(App[None]):
             again = await self._queue.redrive(job.id)
             return f"Job {short_id(job.id)} is done again, as {again.id}."
 
-        self._do(retry)
+        # When it is gone from the table another one is under the cursor, and the key may still be down.
+        self._ask(f"Retry job {job.id} of {job.entrypoint}? A new one takes its place.", retry)
 
     def action_cancel(self) -> None:
         """Cancel the job under the cursor."""
