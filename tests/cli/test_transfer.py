@@ -390,3 +390,35 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(source, tmp_path, ru
     assert run("export", str(link), "--url", f"file://{tmp_path}/source.json").code == 0
     assert link.is_symlink()
     assert '"entrypoint":"mail"' in file.read_text()
+
+
+def without(file, *ids):
+    """Take the lines of jobs out of an export, as if they had ended while it was written."""
+    lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    kept = [line for line in lines if line.get("job", {}).get("id") not in ids]
+    kept[-1]["end"]["jobs"] -= len(ids)
+    Path(file).write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+
+def test_what_ended_while_an_export_was_written_is_not_waited_for(source, file, tmp_path, run):
+    parent = source.enqueue("mail", {"parent": 1})
+    source.enqueue("mail", {"child": 1}, after=[parent])
+    batch = source.enqueue_batch("resize", [1, 2], then=("publish", {"album": 7}))
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    without(file, parent.id, batch.job_ids[0])
+    run("import", file, "--url", f"file://{tmp_path}/target.json")
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        assert [job.json() for job in target.dequeue("mail", batch_size=9)] == [{"child": 1}]
+        target.ack(target.dequeue("resize")[0])
+        assert [job.id for job in target.dequeue("publish")] == [batch.id]
+
+
+def test_what_was_left_out_is_not_waited_for(source, file, target_url, run):
+    parent = source.enqueue("mail", {"parent": 1}, key="one")
+    child = source.enqueue("mail", {"child": 1}, after=[parent])
+    run("export", file, "--url", f"file://{Path(file).parent}/source.json")
+    with bucketq.sync.connect(target_url) as target:
+        target.enqueue("sms", key="one")
+        told = run("import", file, "--url", target_url, "--json").json
+        assert (told["added"], told["refused"]) == (1, 1)
+        assert [job.id for job in target.dequeue("mail", batch_size=9)] == [child.id]

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus
 from bucketq.batches import NamedBatch
+from bucketq.dependents import without
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.state.arrivals import WithArrivals
@@ -22,6 +23,9 @@ class WithAdoptions(WithArrivals):
         """
         if self._table.get(job.id):
             return False
+        if job.status is JobStatus.BLOCKED and not job.after:
+            # What it waited for did not come along.
+            job = without(job, (), now)
         if job.status is not JobStatus.DEAD:
             is_adopted = self.enqueue(job, "return", fates).id == job.id
             if not is_adopted and job.batch is not None:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from bucketq.batches import NamedBatch
 from bucketq.clock import Clock, SystemClock
 from bucketq.embedded import DirectQueue
-from bucketq.errors import CorruptStateError
+from bucketq.errors import CorruptStateError, JobNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.operation import Adopt, Holding
 from bucketq.queue import Queue
@@ -78,7 +78,7 @@ async def take_in(
                 intake = intake._replace(before=intake.before + jobs)
             else:
                 new = _new(part.holdings, present)
-                adopted = await queue.apply(Adopt(plan.load, part.number, new, clock.now()))
+                adopted = await _adopt(queue, Adopt(plan.load, part.number, new, clock.now()))
                 left = sum(isinstance(item, Job) for item in new)
                 intake = intake._replace(
                     added=intake.added + adopted,
@@ -87,6 +87,21 @@ async def take_in(
                 )
             on_progress("jobs", part.number, plan.lines)
     return intake
+
+
+async def _adopt(queue: Queue, part: Adopt) -> int:
+    """Have a part adopted; jobs do not wait for others that were left out."""
+    while True:
+        try:
+            adopted: int = await queue.apply(part)
+            return adopted
+        except JobNotFoundError as error:
+            missing = error.job_id
+            part = part.with_jobs(_not_after(job, missing) for job in part.jobs)
+
+
+def _not_after(job: Job, missing: str) -> Job:
+    return replace(job, after=tuple(one for one in job.after if one != missing)) if job.after else job
 
 
 class _Plan(NamedTuple):
