@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from bucketq.errors import ConfigurationError
+from bucketq.errors import ConfigurationError, CorruptStateError
 from bucketq.failure import TRACE_MAX
 from bucketq.mint import Mint
 from bucketq.new_job import check_if_exists
@@ -311,7 +311,11 @@ def _enqueue_of(message: pb.EnqueueRequest, now: datetime, mint: Mint | None) ->
 
 
 def _adopt_of(message: pb.AdoptRequest, now: datetime) -> Adopt:
-    items = [decode_line(line, "the request") for line in message.lines]
+    try:
+        items = [decode_line(line, "what is to be adopted") for line in message.lines]
+    except CorruptStateError as error:
+        # It is the request that cannot be read, not the queue.
+        raise ConfigurationError(str(error)) from error
     holdings = tuple(item for item in items if not isinstance(item, Finished | End))
     return Adopt(message.load, message.number, holdings, now, tuple(message.finished.items()))
 
