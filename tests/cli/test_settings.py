@@ -41,6 +41,15 @@ def test_a_flag_wins_over_a_variable_that_over_the_file_and_that_over_the_defaul
     assert config()["serve.grpc_port"] == (7402, "BUCKETQ_GRPC_PORT")
 
 
+def test_a_list_may_be_one_value_and_one_value_is_no_list(run, config):
+    write('[serve]\ncors_origin = "https://a.example"\n')
+    assert config("serve")["serve.cors_origin"] == (["https://a.example"], "bucketq.toml")
+    write('[serve]\nhost = ["127.0.0.1"]\n')
+    told = run("config")
+    assert told.code == 2
+    assert "[serve] host" in told.err
+
+
 def test_the_queue_is_found_in_the_same_order(run, tmp_path, monkeypatch):
     def used():
         return run("enqueue", "mail").code, sorted(path.name for path in tmp_path.glob("*.json"))

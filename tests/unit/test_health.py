@@ -11,7 +11,7 @@ from bucketq.doctor.file_system import check_file_system
 from bucketq.doctor.finding import Level
 from bucketq.doctor.health import diagnose
 from bucketq.job import Claim, Job
-from bucketq.limits import Limits
+from bucketq.limits import Limit, Limits
 from bucketq.object_name import segment_name
 from bucketq.operation import DequeueSegment
 from bucketq.segment import SegmentWriter
@@ -111,6 +111,11 @@ def test_pauses_are_told_and_explain_why_nobody_works():
     assert (finding.level, finding.found) == (Level.NOTE, "send is paused; 1 of its jobs wait")
     [finding] = worth_a_look(job(1, minutes_ago=90), limits=Limits(is_paused=True))
     assert finding.level is Level.WARNING
+
+
+def test_a_limit_may_be_why_nothing_runs():
+    limits = Limits(entrypoints={"send": Limit(rate=1 / 3600)})
+    assert worth_a_look(job(1, minutes_ago=90), limits=limits) == []
 
 
 def test_dead_jobs_are_counted_by_entrypoint():

@@ -119,7 +119,7 @@ class Configuration:
                     meant = _meant(name, by_section[key])
                     raise ConfigurationError(f"{self.path} has no setting {name!r} in [{key}]{meant}")
                 where = f"{self.path}, [{key}] {name}"
-                given = _checked(by_section[key][name], _text_of(content), where, root)
+                given = _checked(by_section[key][name], _text_of(content, by_section[key][name]), where, root)
                 if key == QUEUE:
                     self._of_queue[name] = given
         for name, one in by_section[QUEUE].items():
@@ -136,7 +136,7 @@ class Configuration:
                 inner = defaults
                 for part in one.path:
                     inner = inner.setdefault(part, {})
-                inner[one.name] = _text_of(table[one.name])
+                inner[one.name] = _text_of(table[one.name], one)
         return defaults
 
     def _check_variables(self, known: set[str]) -> None:
@@ -176,9 +176,11 @@ def _checked(one: Setting, text: Any, where: str, root: "Context") -> Any:
         raise ConfigurationError(f"{where}: {error.message}") from None
 
 
-def _text_of(value: Any) -> Any:
+def _text_of(value: Any, setting: Setting) -> Any:
     # As a flag would have it, so that 2.5 is as wrong for a port here as it is there.
-    return [str(one) for one in value] if isinstance(value, list) else str(value)
+    if setting.option.multiple:
+        return [str(one) for one in (value if isinstance(value, list) else [value])]
+    return value if isinstance(value, list | dict) else str(value)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

@@ -90,8 +90,9 @@ def _waiting(state: QueueState, now: datetime) -> Iterator[Finding]:
     running = {job.entrypoint for job in state.in_progress_jobs()}
     running |= {segment.entrypoint for segment, _ in state.backlog.held().values()}
     for entrypoint, job in sorted(oldest.items()):
-        is_served = entrypoint in running or state.limits.pauses(entrypoint)
-        if not is_served and now - _since(job) > _UNSERVED:
+        # One that is limited may be waiting for its turn.
+        is_slow = entrypoint in state.limits.entrypoints or state.limits.pauses(entrypoint)
+        if entrypoint not in running and not is_slow and now - _since(job) > _UNSERVED:
             yield Finding(
                 _WAITING,
                 Level.WARNING,
