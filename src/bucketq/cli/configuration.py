@@ -180,7 +180,9 @@ def _text_of(value: Any, setting: Setting) -> Any:
     # As a flag would have it, so that 2.5 is as wrong for a port here as it is there.
     if setting.option.multiple:
         return [str(one) for one in (value if isinstance(value, list) else [value])]
-    return value if isinstance(value, list | dict) else str(value)
+    if isinstance(value, list | dict):
+        raise ConfigurationError(f"[{setting.section}] {setting.name} takes one value, not {value!r}")
+    return str(value)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
