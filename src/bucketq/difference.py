@@ -20,6 +20,7 @@ from bucketq.limits import Limit
 from bucketq.schedule import Schedule
 from bucketq.segment import Segment
 from bucketq.state import QueueState
+from bucketq.words import first_line, spell_moment
 
 _COUNTERS = ("enqueued_total", "completed_total", "dead_total", "cancelled_total")
 
@@ -143,7 +144,7 @@ def _standing(job: Job) -> str:
         case JobStatus.BLOCKED:
             return f"blocked by {len(job.after)}"
         case JobStatus.DEAD:
-            return f"dead {_first_line(job.error)}".rstrip()
+            return f"dead {first_line(job.error)}".rstrip()
     return job.status.value
 
 
@@ -244,12 +245,8 @@ def _counted(name: str, was: int, now: int) -> Iterator[Change]:
 
 def _by(worker: str | None, error: str | None = None) -> str:
     by = f"by {worker}" if worker else ""
-    return ": ".join(filter(None, (by, _first_line(error))))
-
-
-def _first_line(error: str | None) -> str:
-    return next(iter((error or "").splitlines()), "")
+    return ": ".join(filter(None, (by, first_line(error))))
 
 
 def _moment(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%SZ}" if moment is not None else "never"
+    return spell_moment(moment) if moment is not None else "never"

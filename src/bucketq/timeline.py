@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from bucketq.archived_job import ArchivedJob, FinishedStatus
 from bucketq.job import Attempt, Job, JobStatus, Outcome
+from bucketq.words import first_line
 
 _WAITING = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.BLOCKED)
 
@@ -76,8 +77,8 @@ def _claimed_by(worker: str | None) -> str:
 
 def _with_reason(outcome: Outcome | FinishedStatus, error: str | None) -> str:
     what = outcome.value.replace("_", " ")
-    # An error may go on over many lines; who wants all of it looks at the attempt.
-    first = next(iter((error or "").splitlines()), "")
+    # Who wants all of it looks at the attempt.
+    first = first_line(error)
     if first.startswith(what):
         return first
     return f"{what}: {first}" if first else what

@@ -119,7 +119,7 @@ def test_jobs_are_listed_filtered_and_limited(filled, bucketq_):
     order = [filled.running, filled.waiting, filled.large.id, *filled.many, filled.later, filled.dead]
     assert ids() == order
     told = bucketq_("jobs", filled.url, "--status", "in_progress")
-    assert re.search(rf"{filled.running}  in_progress +[\d.]+s +1/3  mail  40% page 4\n", told)
+    assert re.search(rf"{filled.running}  in_progress +[\d.]+m?s +1/3  mail  40% page 4\n", told)
     told = bucketq_("jobs", filled.url, "--status", "dead")
     assert told.endswith(r"1/1  mail  ConnectionError: refused\x1b[2J" + "\n"), "no terminal obeys an error"
     assert ids("--entrypoint", "mail", "--status", "scheduled") == [filled.later]
@@ -181,7 +181,7 @@ def test_stats_tell_how_the_queue_stands(filled, bucketq_, url):
 
 def test_the_archive_is_listed_and_counted(filled, bucketq_):
     told = bucketq_("archive", filled.url)
-    assert re.search(rf"{filled.done}  completed  \S+ \S+Z +[\d.]+s  thumb\n", told)
+    assert re.search(rf"{filled.done}  completed  \S+ \S+Z +[\d.]+m?s  thumb\n", told)
     assert re.search(rf"{filled.dead}  dead .* mail  ConnectionError: refused", told)
     [dead] = lines_of(bucketq_("archive", filled.url, "--status", "dead", "--since", "1h", "--json"))
     assert (dead["id"], dead["payload"]) == (filled.dead, {"to": "nobody"})

@@ -139,7 +139,7 @@ async def test_an_object_that_is_not_listed_at_once_is_told(monkeypatch) -> None
     [
         (-30, Level.NOTE, " s ahead of the storage's"),
         (30, Level.NOTE, " s behind the storage's"),
-        (7200, Level.WARNING, "120 minutes behind the storage's"),
+        (7200, Level.WARNING, "2 h behind the storage's"),
     ],
 )
 async def test_clocks_that_disagree_are_told(ahead_s: int, level: Level, found: str) -> None:

@@ -211,9 +211,10 @@ async def test_what_a_terminal_would_obey_is_shown_not_sent(queue):
     await queue.enqueue("mail\x1b]0;owned\x07")
     job = await queue.kill("mail\x1b]0;owned\x07", error="bell \x07 and \x1b[2J")
     async with watching(queue) as pilot:
-        await until_seen(pilot, "bell · and ·[2J")
+        await until_seen(pilot, r"bell \x07 and")
         await pilot.press("enter")
         await until_seen(pilot, job.id)
+        assert r"bell \x07 and \x1b[2J" in seen(pilot)
         assert not {"\x1b", "\x07"} & set(seen(pilot))
 
 

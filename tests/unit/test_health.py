@@ -66,7 +66,7 @@ def test_running_jobs_that_are_silent_are_stuck():
     [finding] = worth_a_look(running(1, minutes_silent=4), running(2, minutes_silent=6), settings=settings)
     assert finding.level is Level.WARNING
     assert finding.found.startswith("1 have shown no sign of life")
-    assert "job-2 (send) of worker host:1 for 6 minutes" in finding.found
+    assert "job-2 (send) of worker host:1 for 6 min" in finding.found
 
 
 def test_whole_segments_whose_worker_is_silent_are_stuck():
@@ -85,7 +85,7 @@ def test_whole_segments_whose_worker_is_silent_are_stuck():
     assert told(4).level is Level.OK
     assert told(6).level is Level.WARNING
     assert told(6).found.startswith("3 have shown no sign of life")
-    assert "a whole segment (send) of worker host:1 for 6 minutes" in told(6).found
+    assert "a whole segment (send) of worker host:1 for 6 min" in told(6).found
 
 
 def test_jobs_that_kill_their_workers_are_named():
@@ -96,14 +96,14 @@ def test_jobs_that_kill_their_workers_are_named():
 def test_work_that_nobody_does_is_told():
     assert worth_a_look(job(1, minutes_ago=9)) == []
     [finding] = worth_a_look(job(1, minutes_ago=90), job(2))
-    assert "nobody works on send: 2 wait, the oldest for 90 minutes" in finding.found
+    assert "nobody works on send: 2 wait, the oldest for 90 min" in finding.found
     assert "bucketq work" in finding.advice
     assert worth_a_look(job(1, minutes_ago=90), running(2)) == [], "somebody does"
 
 
 def test_the_oldest_that_waits_is_named():
     told = findings(job(1, minutes_ago=3), job(2, minutes_ago=8), job(3))
-    assert any("the oldest, job-2 (send), has waited for 8 minutes" in one.found for one in told)
+    assert any("the oldest, job-2 (send), has waited for 8 min" in one.found for one in told)
 
 
 def test_pauses_are_told_and_explain_why_nobody_works():

@@ -11,7 +11,7 @@ SOURCE = Path(bucketq.__file__).parent
 
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
-    {"errors", "clock", "journal", "loopback"},
+    {"errors", "clock", "journal", "loopback", "words"},
     {
         "v1",
         "object_name",
@@ -122,6 +122,7 @@ PURE = [
         "timeline",
         "told",
         "difference",
+        "words",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}

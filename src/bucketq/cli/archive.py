@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.lines import Line, moment, one_line, span, tell, tell_more
+from bucketq.cli.lines import Line, column_time, one_line, tell, tell_more
 from bucketq.cli.opened import opened, read_existing
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
+from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
@@ -103,12 +104,12 @@ async def _list(found: "AsyncIterator[ArchivedJob]", limit: int, as_json: bool) 
 
 
 def _line(job: "ArchivedJob") -> Line:
-    took = "" if job.claimed_at is None else span((job.finished_at - job.claimed_at).total_seconds())
+    took = "" if job.claimed_at is None else column_time(job.finished_at - job.claimed_at)
     text = (
-        f"{one_line(job.id):36}  {job.status.value:9}  {moment(job.finished_at)}  {took:>5}"
+        f"{one_line(job.id):36}  {job.status.value:9}  {spell_moment(job.finished_at)}  {took:>5}"
         f"  {one_line(job.entrypoint)}"
     )
-    about = one_line(job.error or "")
+    about = one_line(job.error)
     return Line(f"{text}  {about}" if about else text, _STYLES.get(job.status.value, ""))
 
 

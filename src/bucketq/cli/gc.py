@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from bucketq.cli.lines import moment
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json, tell_table
+from bucketq.words import spell_moment
 
 
 async def gc(
@@ -33,7 +33,7 @@ async def gc(
         tell_json({"dryRun": dry_run, "removed": told, "sizeBytes": size})
         return 0
     if removed:
-        rows = [(info.name, info.size_bytes, moment(info.modified_at)) for info in removed]
+        rows = [(info.name, info.size_bytes, spell_moment(info.modified_at)) for info in removed]
         tell_table(("object", "bytes", "from"), rows)
     objects = "1 object" if len(removed) == 1 else f"{len(removed)} objects"
     print(f"{objects}, {size} bytes, {'would be removed' if dry_run else 'removed'}")

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.lines import Line, Screen, every_second, one_line, span, tell, tell_more
+from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more
 from bucketq.cli.opened import opened, read_existing
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json
+from bucketq.words import spell_time
 
 if TYPE_CHECKING:
     from bucketq.job import Job
     from bucketq.queue import Queue
 
-_HEAD = Line(f"{'ID':36}  {'STATUS':11}  {'AGE':>4}  {'TRIES':>5}  ENTRYPOINT", "bold")
+_HEAD = Line(f"{'ID':36}  {'STATUS':11}  {'AGE':>5}  {'TRIES':>5}  ENTRYPOINT", "bold")
 _STYLES = {"in_progress": "green", "dead": "red", "scheduled": "cyan", "blocked": "yellow"}
 
 
@@ -125,10 +126,10 @@ def _tell_json(job: "Job") -> None:
 
 
 def _line(job: "Job", now: datetime) -> Line:
-    age = span((now - job.created_at).total_seconds())
+    age = column_time(now - job.created_at)
     tries = f"{job.attempts}/{job.max_attempts}"
     about = _about(job, now)
-    text = f"{one_line(job.id):36}  {job.status.value:11}  {age:>4}  {tries:>5}  {one_line(job.entrypoint)}"
+    text = f"{one_line(job.id):36}  {job.status.value:11}  {age:>5}  {tries:>5}  {one_line(job.entrypoint)}"
     return Line(f"{text}  {about}" if about else text, _STYLES.get(job.status.value, ""))
 
 
@@ -138,9 +139,9 @@ def _about(job: "Job", now: datetime) -> str:
         return "is being cancelled"
     if job.progress is not None or job.note:
         percent = f"{job.progress:.0%}" if job.progress is not None else ""
-        return " ".join(filter(None, (percent, one_line(job.note or ""))))
+        return " ".join(filter(None, (percent, one_line(job.note))))
     if job.status.value == "scheduled" and job.run_at is not None:
-        return f"in {span((job.run_at - now).total_seconds())}"
+        return f"in {spell_time(job.run_at - now)}"
     if job.after:
         return f"after {len(job.after)} job{'s' if len(job.after) > 1 else ''}"
-    return one_line(job.error or "")
+    return one_line(job.error)

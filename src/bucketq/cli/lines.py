@@ -3,16 +3,17 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bucketq.words import first_line, printable, spell_time
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 _LOOK_EVERY_S = 1.0
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 class Line(NamedTuple):
@@ -72,39 +73,18 @@ async def every_second() -> AsyncIterator[datetime]:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def span(seconds: float) -> str:
-    """A length of time, short.
+def column_time(span: timedelta) -> str:
+    """A span of time as one word, so that programs which take lines apart see one column.
 
-    >>> span(0.25), span(42), span(90), span(7200), span(-3)
-    ('0.2s', '42s', '1m', '2h', '0s')
+    >>> column_time(timedelta(minutes=90))
+    '90min'
     """
-    if 0 < seconds < 1:
-        return f"{int(seconds * 10) / 10}s"
-    size, unit = next((one for one in _UNITS if seconds >= one[0]), (1, "s"))
-    return f"{int(max(seconds, 0) // size)}{unit}"
+    return spell_time(span).replace(" ", "")
 
 
-def moment(when: datetime) -> str:
-    """A time, to the second, in UTC.
-
-    >>> moment(datetime(2026, 2, 15, 10, tzinfo=UTC))
-    '2026-02-15 10:00:00Z'
-    """
-    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
-
-
-def printable(text: str) -> str:
-    """A text without what would move a terminal's cursor, or worse; lines and tabs stay.
-
-    >>> printable("one\\x1b[2J")
-    'one\\\\x1b[2J'
-    """
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
-
-
-def one_line(text: str) -> str:
+def one_line(text: str | None) -> str:
     """The first line of a text that somebody else wrote."""
-    return printable(next(iter(text.splitlines()), "")).replace("\t", " ")
+    return printable(first_line(text))
 
 
 def indented(text: str, by: str = "  ") -> Iterator[Line]:

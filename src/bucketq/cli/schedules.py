@@ -8,11 +8,11 @@ import typer
 
 from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
-from bucketq.cli.lines import moment
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ScheduleNotFoundError
+from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
     from bucketq.schedule import Schedule
@@ -116,4 +116,4 @@ def _times(schedule: "Schedule") -> str:
 
 
 def _next(schedule: "Schedule") -> str:
-    return moment(schedule.next_at) if schedule.next_at is not None else "never"
+    return spell_moment(schedule.next_at) if schedule.next_at is not None else "never"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bucketq.cli.lines import Line, indented, moment, one_line, printable, span, tell
+from bucketq.cli.lines import Line, indented, one_line, tell
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json
+from bucketq.words import printable, spell_moment, spell_time
 
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
@@ -74,7 +75,7 @@ def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
     for name, value in _facts(job):
         yield Line(f"{name:12}  {one_line(str(value))}")
     yield from _section(
-        "Timeline", (Line(f"  {moment(when)}  {one_line(what)}") for when, what in timeline(job))
+        "Timeline", (Line(f"  {spell_moment(when)}  {one_line(what)}") for when, what in timeline(job))
     )
     attempts = job.history if isinstance(job, Job) else job.attempts
     for attempt in attempts:
@@ -116,8 +117,8 @@ def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _attempted(attempt: "Attempt") -> str:
-    took = span((attempt.ended_at - attempt.claimed_at).total_seconds())
-    return f"{moment(attempt.claimed_at)}  {attempt.outcome.value.replace('_', ' ')} after {took}"
+    took = spell_time(attempt.ended_at - attempt.claimed_at)
+    return f"{spell_moment(attempt.claimed_at)}  {attempt.outcome.value.replace('_', ' ')} after {took}"
 
 
 def _evidence(attempt: "Attempt") -> Iterator[str]:

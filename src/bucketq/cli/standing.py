@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from bucketq.cli.lines import moment
+from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
@@ -44,5 +44,5 @@ def _of_finished(job: "ArchivedJob") -> str:
 
     if job.status is FinishedStatus.DEAD:
         return f"job {job.id} was dead, and has been redriven or discarded; `bucketq show` tells what it was"
-    since = moment(job.finished_at)
+    since = spell_moment(job.finished_at)
     return f"job {job.id} is {job.status.value} since {since}; `bucketq enqueue` adds another like it"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bucketq.cli.lines import Line, Screen, every_second, one_line, span, tell
+from bucketq.cli.lines import Line, Screen, every_second, one_line, tell
 from bucketq.cli.opened import opened, read_existing
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json
+from bucketq.words import spell_time
 
 if TYPE_CHECKING:
     from bucketq.queue import Queue
@@ -72,7 +73,7 @@ def _lines(told: "QueueTold", now: datetime) -> Iterator[Line]:
     totals = "  ".join(f"{getattr(told, status):>11,}" for status in _STATUSES)
     yield Line(f"{totals}  all", "bold")
     yield Line("")
-    oldest = "none waits" if told.oldest_at is None else span((now - told.oldest_at).total_seconds())
+    oldest = "none waits" if told.oldest_at is None else spell_time(now - told.oldest_at)
     yield Line(f"oldest      {oldest}")
     yield Line(
         f"in total    {told.enqueued_total:,} enqueued, {told.completed_total:,} completed,"
@@ -92,5 +93,5 @@ def _leader(told: "QueueTold", now: datetime) -> str:
     if leader is None:
         return "none: no broker serves this queue"
     http = f", {leader.http} by HTTP" if leader.http else ""
-    beat = span((now - leader.beat_at).total_seconds())
+    beat = spell_time(now - leader.beat_at)
     return one_line(f"{leader.address}{http}, epoch {leader.epoch}, heartbeat {beat} ago")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bucketq.cli.lines import printable
+from bucketq.words import printable
 
 
 def tell_json(value: Any) -> None:

@@ -12,6 +12,7 @@ from bucketq.doctor.finding import Finding, Level
 from bucketq.job import Job, JobStatus
 from bucketq.settings import Settings
 from bucketq.state import QueueState
+from bucketq.words import spell_size, spell_time
 
 _ABOUT = "queue"
 _SIZE = "queue.json"
@@ -57,7 +58,7 @@ def _counts(state: QueueState) -> Finding:
 
 def _size(state: QueueState, size_bytes: int, settings: Settings) -> Finding:
     part = size_bytes / settings.queue_bytes_max
-    found = f"{_bytes(size_bytes)}, {part:.1%} of queue_bytes_max, and rewritten by every commit"
+    found = f"{spell_size(size_bytes)}, {part:.1%} of queue_bytes_max, and rewritten by every commit"
     if part < _LARGE:
         return Finding(_SIZE, Level.OK, found)
     advice = (
@@ -85,7 +86,7 @@ def _waiting(state: QueueState, now: datetime) -> Iterator[Finding]:
     if not oldest:
         return
     first = min(oldest.values(), key=_since)
-    found = f"the oldest, {_named(first)}, has waited for {_span(now - _since(first))}"
+    found = f"the oldest, {_named(first)}, has waited for {spell_time(now - _since(first))}"
     yield Finding(_WAITING, Level.OK, found)
     running = {job.entrypoint for job in state.in_progress_jobs()}
     running |= {segment.entrypoint for segment, _ in state.backlog.held().values()}
@@ -97,7 +98,7 @@ def _waiting(state: QueueState, now: datetime) -> Iterator[Finding]:
                 _WAITING,
                 Level.WARNING,
                 f"nobody works on {entrypoint}: {state.waiting(entrypoint)} wait, the oldest for"
-                f" {_span(now - _since(job))}, and none runs",
+                f" {spell_time(now - _since(job))}, and none runs",
                 "Start a worker that knows this entrypoint: `bucketq work`.",
             )
 
@@ -110,12 +111,12 @@ def _stuck(state: QueueState, settings: Settings, now: datetime) -> Iterator[Fin
         yield Finding(
             _RUNNING,
             Level.WARNING,
-            f"{sum(one.jobs for one in silent)} have shown no sign of life for over {_span(limit)}, such as"
-            f" {first.named} of worker {first.worker} for {_span(now - first.at)}",
+            f"{sum(one.jobs for one in silent)} have shown no sign of life for over {spell_time(limit)},"
+            f" such as {first.named} of worker {first.worker} for {spell_time(now - first.at)}",
             "An open queue, a worker or a broker, gives them to others by itself. Is one there?",
         )
     elif state.stats.in_progress:
-        found = f"all {state.stats.in_progress} have shown a sign of life within {_span(limit)}"
+        found = f"all {state.stats.in_progress} have shown a sign of life within {spell_time(limit)}"
         yield Finding(_RUNNING, Level.OK, found)
 
 
@@ -176,7 +177,7 @@ def _archive(state: QueueState, settings: Settings, now: datetime) -> Iterator[F
         yield Finding(
             "archive",
             Level.NOTE,
-            f"{len(ledger.finished)} finished jobs wait for it, the first for over {_span(late)}",
+            f"{len(ledger.finished)} finished jobs wait for it, the first for over {spell_time(late)}",
             "They get there as soon as somebody works on the queue again.",
         )
 
@@ -192,15 +193,3 @@ def _named(job: Job) -> str:
 def _listed(jobs: list[Job]) -> str:
     more = f" and {len(jobs) - _NAMED_MAX} more" if len(jobs) > _NAMED_MAX else ""
     return ", ".join(map(_named, jobs[:_NAMED_MAX])) + more
-
-
-def _span(span: timedelta) -> str:
-    seconds = max(0.0, span.total_seconds())
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def _bytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

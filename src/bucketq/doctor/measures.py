@@ -11,6 +11,7 @@ from bucketq.doctor.finding import Finding, Level
 from bucketq.doctor.room import Room, unhurried
 from bucketq.errors import StorageError
 from bucketq.storage.cloud import CloudStorage
+from bucketq.words import spell_time
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ async def check_clock(room: Room) -> AsyncIterator[Finding]:
     yield Finding(
         "clocks",
         level,
-        f"this machine's clock is {_span(apart_s)} {way} the storage's",
+        f"this machine's clock is {spell_time(apart_s)} {way} the storage's",
         "Set it by NTP. No job is lost or doubled by it, but jobs for later run early or late.",
     )
 
@@ -107,7 +108,3 @@ async def _timed(request: Callable[[], Awaitable[T]]) -> tuple[T, float]:
 
 def _rate(per_s: float) -> str:
     return f"{per_s:.0f}" if per_s >= 10 else f"{per_s:.1f}"
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

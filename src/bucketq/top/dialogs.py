@@ -17,7 +17,8 @@ from textual.widgets import Static
 from bucketq.job import Job
 from bucketq.timeline import timeline
 from bucketq.top.palette import BAD
-from bucketq.top.words import printable, spell_size, spell_status
+from bucketq.top.words import spell_status
+from bucketq.words import printable, spell_size
 
 # More of it is nobody's reading; `bucketq show` prints all of it.
 _PAYLOAD_SHOWN_MAX = 10_000

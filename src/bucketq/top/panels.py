@@ -13,7 +13,7 @@ from bucketq.state import QueueState
 from bucketq.top.look import Look
 from bucketq.top.palette import BAD, FAINT, GOOD, NOTICE
 from bucketq.top.trend import Times, Trend
-from bucketq.top.words import spell_rate, spell_size, spell_time
+from bucketq.words import spell_rate, spell_size, spell_time
 
 
 class Heading(Widget):

@@ -26,7 +26,8 @@ from bucketq.top.panels import Heading, Trends
 from bucketq.top.rows import ORDER, Filter, entrypoint_rows, job_rows, worker_rows
 from bucketq.top.tables import EntrypointTable, JobTable, WorkerTable
 from bucketq.top.trend import Trend
-from bucketq.top.words import printable, short_id, spell_status
+from bucketq.top.words import short_id, spell_status
+from bucketq.words import printable
 
 
 class Top(App[None]):

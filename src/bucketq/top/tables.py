@@ -14,7 +14,8 @@ from bucketq.job import Job, JobStatus
 from bucketq.top.look import Look
 from bucketq.top.palette import BAD, FAINT, GOOD, NOTICE
 from bucketq.top.rows import EntrypointRow, WorkerRow, concerned_since, seconds_since
-from bucketq.top.words import printable, short_id, spell_count, spell_progress, spell_status, spell_time
+from bucketq.top.words import short_id, spell_progress, spell_status
+from bucketq.words import printable, spell_count, spell_time
 
 # What nobody scrolls through is not worth drawing anew each second; a filter finds the rest.
 _JOBS_MAX = 100
