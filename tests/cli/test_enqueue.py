@@ -123,7 +123,7 @@ def test_a_line_that_is_no_json_is_named_and_nothing_is_enqueued(q, run, stdin):
         (("mail", "--delay", "soon"), "--delay takes a number and a unit"),
         (("mail", "--max-attempts", "0"), "max_attempts"),
         (("mail", "--after", "never"), "never"),
-        ((), "entrypoint"),
+        ((), "ENTRYPOINT"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence_and_nothing_is_enqueued(on_file, run, arguments, hint):
