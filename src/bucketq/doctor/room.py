@@ -7,11 +7,14 @@ A file's is in a temporary folder beside the file: the same disk, and nobody els
 """
 
 import asyncio
+import atexit
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -90,8 +93,12 @@ async def probe_room(url: str, options: Mapping[str, Any]) -> AsyncIterator[Room
         # The queue's own folders are made with its first write.
         folder = next(folder for folder in storage.path.parents if folder.is_dir())
         with _temporary(folder) as name:
+            # A thread that is at a write when the doctor is stopped may make the folder again.
+            remove = partial(rmtree, name, ignore_errors=True)
+            atexit.register(remove)
             room = Room(f"file://{quote(name)}/queue.json", {})
             yield room
+        atexit.unregister(remove)
         room.names.clear()
     else:
         room = Room(url, options)
@@ -103,6 +110,6 @@ async def probe_room(url: str, options: Mapping[str, Any]) -> AsyncIterator[Room
 
 def _temporary(folder: Path) -> "TemporaryDirectory[str]":
     try:
-        return TemporaryDirectory(prefix=".bucketq-doctor-", dir=folder)
+        return TemporaryDirectory(prefix=".bucketq-doctor-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
         raise AccessDeniedError(f"may not write in {folder}: {error.strerror}", error) from error
