@@ -88,7 +88,7 @@ def test_redrive_takes_those_that_fit_and_no_more_than_it_is_told(q, run):
     chosen = ("--entrypoint", "mail", "--error", "timed out")
     assert run("redrive", *chosen, "--dry-run").out == "3 dead jobs would be redriven\n"
     assert q.stats().dead == 5
-    assert run("redrive", *chosen, "--limit", "2", "--json").json == {"redriven": 2, "found": 2}
+    assert run("redrive", *chosen, "--limit", "2", "--json").json == {"redriven": 2, "isDryRun": False}
     assert run("redrive", *chosen).out == "1 dead job redriven\n"
     assert {job.id for job in q.dead()} == set(others)
     assert {job.redrive_of for job in q.jobs(status="queued")} == set(fitting)
@@ -97,7 +97,7 @@ def test_redrive_takes_those_that_fit_and_no_more_than_it_is_told(q, run):
 
 def test_discard_forgets_by_id_or_by_what_fits(q, run):
     by_id, by_error, kept = dead(q), dead(q, error="gone"), dead(q, entrypoint="sms")
-    assert run("discard", by_id).code == 0
+    assert run("discard", by_id, by_id).out == "1 dead job discarded\n"
     assert run("discard", "--error", "gone", "--dry-run").out == "1 dead job would be discarded\n"
     assert run("discard", "--error", "gone").out == "1 dead job discarded\n"
     assert [job.id for job in q.dead()] == [kept]
@@ -214,6 +214,7 @@ def test_gc_removes_what_nothing_refers_to(q, run, tmp_path, monkeypatch):
     assert run("gc", "--json").json["removed"] == []
     hours_ago = time.time() - 7200
     os.utime(path, (hours_ago, hours_ago))
+    assert run("gc", "--dry-run", "--json").json["isDryRun"]
     told = run("gc", "--dry-run")
     assert name in told.out
     assert "1 object, 11 bytes, would be removed" in told.out

@@ -116,6 +116,7 @@ def test_a_line_that_is_no_json_is_named_and_nothing_is_enqueued(q, run, stdin):
     ("arguments", "hint"),
     [
         (("mail", "{oops"), "--raw"),
+        (("mail", "[" * 20_000 + "]" * 20_000), "--raw"),
         (("mail", "1", "--file", "x"), "not both"),
         (("mail", "--file", "missing"), "cannot be read"),
         (("mail", "--lines"), "add --file FILE"),

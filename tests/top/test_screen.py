@@ -207,6 +207,17 @@ async def test_a_large_payload_is_fetched_when_it_is_to_be_seen(queue):
         assert "begins-here" in seen(pilot)
 
 
+async def test_a_payload_that_is_no_json_is_shown_as_it_is(queue):
+    await queue.enqueue("mail", b"begins-here" + b"[" * 20_000)
+    await queue.enqueue("deep", b"[" * 20_000 + b"]" * 20_000, priority=1)
+    async with watching(queue) as pilot:
+        await pilot.press("enter")
+        await until_seen(pilot, "begins-here[[[")
+        await pilot.press("escape", "down", "enter")
+        await until_seen(pilot, "Payload, 40 kB")
+        assert "[[[" in seen(pilot)
+
+
 async def test_what_a_terminal_would_obey_is_shown_not_sent(queue):
     await queue.enqueue("mail\x1b]0;owned\x07")
     job = await queue.kill("mail\x1b]0;owned\x07", error="bell \x07 and \x1b[2J")

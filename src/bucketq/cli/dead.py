@@ -92,9 +92,11 @@ async def discard(
     async with opened(url=url) as queue:
         if job_ids:
             refused = await _each(queue, job_ids, queue.discard)
-            count = len(job_ids) - len(refused)
+            count = len(set(job_ids)) - len(refused)
             if as_json:
                 tell_json({"discarded": count, "refused": refused})
+            else:
+                print(f"{_jobs(count)} discarded")
             tell_refused(refused)
             return 1 if refused else 0
         if dry_run:
@@ -128,8 +130,11 @@ async def _count(queue: "Queue", entrypoint: str, error: str, limit: int) -> int
 
 def _tell_count(what: str, count: int, dry_run: bool, as_json: bool) -> int:
     if as_json:
-        tell_json({what: 0 if dry_run else count, "found": count})
+        tell_json({what: count, "isDryRun": dry_run})
     else:
-        jobs = "1 dead job" if count == 1 else f"{count} dead jobs"
-        print(f"{jobs} would be {what}" if dry_run else f"{jobs} {what}")
+        print(f"{_jobs(count)} would be {what}" if dry_run else f"{_jobs(count)} {what}")
     return 0
+
+
+def _jobs(count: int) -> str:
+    return "1 dead job" if count == 1 else f"{count} dead jobs"

@@ -123,10 +123,12 @@ def payload_of(content: bytes, raw: bool = False) -> bytes:
         return content
     import msgspec
 
+    from bucketq.told import NO_JSON
+
     try:
         # As short as can be: it travels with every commit.
         return msgspec.json.format(content, indent=-1)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NO_JSON as error:
         raise PayloadError(f"the payload is no JSON ({error}). Quote it, or say --raw.") from None
 
 

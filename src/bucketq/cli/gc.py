@@ -30,7 +30,7 @@ async def gc(
     size = sum(info.size_bytes for info in removed)
     if as_json:
         told = [ObjectTold(**info._asdict()) for info in removed]
-        tell_json({"dryRun": dry_run, "removed": told, "sizeBytes": size})
+        tell_json({"isDryRun": dry_run, "removed": told, "sizeBytes": size})
         return 0
     if removed:
         rows = [(info.name, info.size_bytes, spell_moment(info.modified_at)) for info in removed]

@@ -129,9 +129,7 @@ def _evidence(attempt: "Attempt") -> Iterator[str]:
 
 
 def _payload_lines(job: "Job | ArchivedJob") -> Iterator[Line]:
-    import msgspec
-
-    from bucketq.told import NO_JSON
+    from bucketq.told import readable
 
     if job.payload_object is not None and not job.payload:
         yield Line(f"  {job.payload_size} bytes, in an object; --payload writes them")
@@ -139,14 +137,11 @@ def _payload_lines(job: "Job | ArchivedJob") -> Iterator[Line]:
     if not job.payload:
         yield Line("  none")
         return
-    try:
-        yield from indented(msgspec.json.format(job.payload, indent=2).decode())
-    except NO_JSON:
-        text = job.payload.decode(errors="replace")
-        if "\ufffd" in text:
-            yield Line(f"  {len(job.payload)} bytes that are no text; --payload writes them")
-        else:
-            yield from indented(text)
+    text = readable(job.payload)
+    if text is None:
+        yield Line(f"  {len(job.payload)} bytes that are no text; --payload writes them")
+    else:
+        yield from indented(text)
 
 
 def _json_lines(value: object) -> Iterator[Line]:

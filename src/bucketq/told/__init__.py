@@ -2,7 +2,7 @@
 
 from bucketq.told.control import LimitsTold, LimitTold, ObjectTold
 from bucketq.told.job import AttemptTold, JobTold
-from bucketq.told.payload import NO_JSON, Encoding, told_payload, told_result
+from bucketq.told.payload import NO_JSON, Encoding, readable, told_payload, told_result
 from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
 from bucketq.told.schedule import ScheduleTold
 from bucketq.told.shape import Status, Told
@@ -24,6 +24,7 @@ __all__ = [
     "Status",
     "Told",
     "TypeCounts",
+    "readable",
     "told_payload",
     "told_result",
 ]

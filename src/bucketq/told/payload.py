@@ -1,4 +1,4 @@
-"""Payloads and results in JSON: what is JSON stays so, to the byte; other bytes are base64."""
+"""Payloads and results as they are told: what is JSON stays so, to the byte; other bytes are base64."""
 
 from base64 import b64encode
 from typing import Any, Literal
@@ -21,6 +21,24 @@ def told_payload(content: bytes) -> tuple[Raw, Encoding]:
     except NO_JSON:
         return Raw(msgspec.json.encode(b64encode(content).decode())), "base64"
     return Raw(content), "json"
+
+
+def readable(content: bytes) -> str | None:
+    """A payload for people: JSON in lines of its own, other texts as they are; None if it is no text.
+
+    >>> print(readable(b'{"to":"ada"}'))
+    {
+      "to": "ada"
+    }
+    """
+    try:
+        return msgspec.json.format(content, indent=2).decode()
+    except NO_JSON:
+        pass
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def told_result(result: Any) -> Raw | UnsetType:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +15,7 @@ from textual.widgets import Static
 
 from bucketq.job import Job
 from bucketq.timeline import timeline
+from bucketq.told import readable
 from bucketq.top.palette import BAD
 from bucketq.top.words import spell_status
 from bucketq.words import printable, spell_size
@@ -145,8 +145,5 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _spell_payload(payload: bytes) -> str:
-    try:
-        text = msgspec.json.format(payload, indent=2).decode()
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        text = payload.decode(errors="replace")
+    text = readable(payload) or payload.decode(errors="replace")
     return text if len(text) <= _PAYLOAD_SHOWN_MAX else f"{text[:_PAYLOAD_SHOWN_MAX]} …"
