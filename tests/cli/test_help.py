@@ -53,3 +53,19 @@ def _without_examples(text):
 )
 def test_the_usage_tells_which_arguments_may_be_left_out(capsys, command, usage):
     assert typed(capsys, command, "--help").out.splitlines()[0] == usage
+
+
+# Those that go on until they are stopped say what they do in logs or on a screen; the last prints nothing.
+SILENT = {("serve",), ("work",), ("top",), ("token", "revoke")}
+
+
+def test_whatever_prints_can_print_json():
+    printing = [path for path in PATHS if path and (path == ("schedules",) or not _is_group(path))]
+    without = {
+        path for path in printing if "--json" not in {flag for one in _params(path) for flag in one.opts}
+    }
+    assert without == SILENT
+
+
+def _is_group(path):
+    return any(other[: len(path)] == path and other != path for other in PATHS)

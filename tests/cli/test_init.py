@@ -76,3 +76,9 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(capsys, monkeypatch):
     told = typed(capsys, "init")
     assert (told.code, told.out) == (2, "")
     assert "bucketq.toml cannot be written" in told.err
+
+
+def test_what_it_did_can_be_told_as_json(tmp_path, capsys):
+    told = typed(capsys, "init", "--json").json
+    assert told == {"url": f"{tmp_path.as_uri()}/queue.json", "written": ["bucketq.toml", "jobs.py"]}
+    assert typed(capsys, "init", "--json").json["written"] == []

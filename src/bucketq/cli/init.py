@@ -4,7 +4,8 @@ from pathlib import Path
 
 from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.cli.opened import queue_url
-from bucketq.cli.options import At, Url
+from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError
 
 _SETTINGS = """\
@@ -35,7 +36,7 @@ Next:
 """
 
 
-async def init(at: At = "", url: Url = "") -> int:
+async def init(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
     """Make a queue here: bucketq.toml, and jobs.py with a first job.
 
     Without a URL, here or in BUCKETQ_URL, the queue is the file queue.json of this folder. Nothing that is
@@ -48,19 +49,24 @@ async def init(at: At = "", url: Url = "") -> int:
     async with connect(named) as queue:
         # A bucket that is not there, or not ours, is told now rather than by the first job.
         await queue.stats()
-    _write(Path(FILE), _SETTINGS.format(url=named))
-    _write(Path("jobs.py"), _JOBS.format(url=named))
+    files = {FILE: _SETTINGS.format(url=named), "jobs.py": _JOBS.format(url=named)}
+    written = {name: _write(Path(name), content) for name, content in files.items()}
+    if as_json:
+        tell_json({"url": named, "written": [name for name, is_new in written.items() if is_new]})
+        return 0
+    for name, is_new in written.items():
+        print(f"{name} is written" if is_new else f"{name} is there already, and stays as it is")
     print(_NEXT)
     return 0
 
 
-def _write(path: Path, content: str) -> None:
+def _write(path: Path, content: str) -> bool:
+    """Write a file, unless there is one; tell whether it was written."""
     try:
         with path.open("x") as file:
             file.write(content)
     except FileExistsError:
-        print(f"{path} is there already, and stays as it is")
+        return False
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None
-    else:
-        print(f"{path} is written")
+    return True

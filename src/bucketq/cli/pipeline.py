@@ -88,6 +88,7 @@ def report(
     ] = None,
     url: Url = "",
     targets: TargetsFile = "",
+    as_json: AsJson = False,
 ) -> int:
     """Write the report on a lake, one HTML file."""
     if days < 1:
@@ -97,16 +98,26 @@ def report(
     if watch is None and targets:
         raise ConfigurationError("--targets is for --watch; without it, give them to pipeline run")
     if watch is not None:
-        _watch(lake, html, days, watch, queue_url(url=url), _targets(targets))
+        _watch(lake, html, days, watch, queue_url(url=url), _targets(targets), as_json)
     _check_lake(lake.out)
     with _spark(lake) as (spark, steps):
         _write(lake, html, days, None, spark, steps)
-    print(f"{html} is written")
+    _tell_written(html, as_json)
     return 0
 
 
+def _tell_written(html: Path, as_json: bool) -> None:
+    tell_json({"written": str(html)}) if as_json else print(f"{html} is written", flush=True)
+
+
 def _watch(
-    lake: OnSpark, html: Path, days: int, watch_s: float, url: str, targets: "Targets | None"
+    lake: OnSpark,
+    html: Path,
+    days: int,
+    watch_s: float,
+    url: str,
+    targets: "Targets | None",
+    as_json: bool,
 ) -> NoReturn:
     # What is said between the rounds would be lost among bars.
     with _spark(lake, has_bars=False) as (spark, steps):
@@ -117,7 +128,7 @@ def _watch(
                 with steps.told_plainly():
                     run(spark, {"url": url}, lake.out, targets, steps.begin)
                     _write(lake, html, days, watch_s, spark, steps)
-                print(f"{html} is written", flush=True)
+                _tell_written(html, as_json)
             except BucketQError as error:
                 if isinstance(error, StepError) and error.is_gone:
                     raise
