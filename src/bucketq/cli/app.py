@@ -4,7 +4,6 @@ Modules of commands import little at their top: whoever asks for help should not
 the work itself needs.
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from functools import wraps
@@ -86,7 +85,11 @@ def command(function: Callable[..., Any]) -> Callable[..., None]:
     @wraps(run)
     def command(*arguments: Any, **options: Any) -> None:
         done = run(*arguments, **options)
-        raise typer.Exit((asyncio.run(done) if inspect.iscoroutine(done) else done) or 0)
+        if inspect.iscoroutine(done):
+            import asyncio
+
+            done = asyncio.run(done)
+        raise typer.Exit(done or 0)
 
     return command
 

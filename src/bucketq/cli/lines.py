@@ -1,6 +1,5 @@
 """Lines for people: cut to the width and coloured on a terminal, whole and plain in a pipe."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -68,6 +67,8 @@ class Screen:
 
 async def every_second() -> AsyncIterator[datetime]:
     """The time, at once and then every second."""
+    import asyncio
+
     while True:
         yield datetime.now(UTC)
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,6 +1,5 @@
 """`bucketq schedules`: jobs that are enqueued again and again, by the clock."""
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +26,8 @@ def schedules(context: typer.Context, url: Url = "", as_json: AsJson = False) ->
       bucketq schedules
     """
     if context.invoked_subcommand is None:
+        import asyncio
+
         asyncio.run(_list(url, as_json))
 
 

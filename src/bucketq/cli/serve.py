@@ -1,6 +1,5 @@
 """`bucketq serve`: run a broker until it is told to stop."""
 
-import asyncio
 import logging
 import os
 import signal
@@ -78,6 +77,8 @@ async def serve(
 
     Run two, and one takes over when the other is gone. SIGTERM and SIGINT: finish, step down, exit.
     """
+    import asyncio
+
     url = queue_url(at, url)
     log_to_stderr(logs)
     # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.

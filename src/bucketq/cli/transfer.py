@@ -1,12 +1,10 @@
 """`bucketq export` and `import`: a whole queue as a file that people can read, and back."""
 
-import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, BinaryIO
 
 import typer
@@ -125,6 +123,9 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
 @contextmanager
 def _at_hand(file: str) -> Iterator[Path]:
     """A file that can be read twice."""
+    import shutil
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory() as folder:
         path = Path(file)
         try:

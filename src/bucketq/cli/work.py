@@ -1,6 +1,5 @@
 """`bucketq work`: run the jobs of an app until it is told to stop."""
 
-import asyncio
 import logging
 import os
 import sys
@@ -76,7 +75,7 @@ class Where:
             raise ConfigurationError("--lanes, --results and --until-empty go with --on spark")
 
 
-def work(
+async def work(
     context: typer.Context,
     app: Annotated[
         str, typer.Argument(metavar="APP", help="The app, as module:name, such as myapp.jobs:app.")
@@ -98,8 +97,8 @@ def work(
     given = {name: value for name, value in vars(settings).items() if _is_given(context, name)}
     # Those whom a supervisor has started find the same bucketq.toml, and must not supervise in turn.
     if not supervised and (where.processes > 1 or where.reload):
-        return asyncio.run(_supervise(app, working, where, given, logs, url))
-    return asyncio.run(_work_here(app, working, where, given, logs, url, supervised))
+        return await _supervise(app, working, where, given, logs, url)
+    return await _work_here(app, working, where, given, logs, url, supervised)
 
 
 async def _work_here(
@@ -132,6 +131,8 @@ async def _work_here(
             serving = told_health(working.health_host, working.health_port, lambda: worker.trouble)
             await stack.enter_async_context(serving)
         if is_supervised:
+            import asyncio
+
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
             watching = partial(_end_with_supervisor, stop, working.grace_s)
             threading.Thread(target=watching, daemon=True).start()
