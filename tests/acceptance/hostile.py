@@ -13,7 +13,7 @@ import re
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.acceptance.served import served
@@ -63,6 +63,15 @@ class Besieged:
     @property
     def open_files(self):
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    @property
+    def sockets(self):
+        """The sockets that it has open, each by a name that no other one ever has."""
+        found = set()
+        for path in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed in this moment
+                found.add(str(path.readlink()))
+        return {name for name in found if name.startswith("socket:")}
 
     def wait_until(self, condition, limit_s=30):
         until_s = time.monotonic() + limit_s

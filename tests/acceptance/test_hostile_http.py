@@ -153,14 +153,15 @@ def test_a_reader_that_does_not_read_is_cut_off(tmp_path):
     with besieged(tmp_path, *SHORT, bytes_max=64 * MB) as target:
         body = b'{"payload": "%s", "type": "large"}' % (b"x" * 8 * MB)
         assert target.talk(POST + b"content-length: %d\r\n\r\n" % len(body) + body).status == 200
-        files = target.open_files
+        before = target.sockets
         claim = b'{"workerId": "w", "types": ["large"]}'
         with target.connect() as line:
             line.sendall(
                 POST.replace(b"/jobs", b"/jobs/claim") + b"content-length: %d\r\n\r\n" % len(claim) + claim
             )
-            target.wait_until(lambda: target.open_files > files)
-            target.wait_until(lambda: target.open_files <= files)
+            target.wait_until(lambda: target.sockets - before)
+            mine = target.sockets - before
+            target.wait_until(lambda: not target.sockets & mine)
 
 
 def test_at_the_limit_the_longest_idle_connection_gives_way(tmp_path):
