@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.lines import Line, indented, one_line, tell
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import find_finished, opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json
 from bucketq.words import printable, spell_moment, spell_time
@@ -34,7 +34,7 @@ async def show(
     from bucketq.told import JobTold
 
     async with opened(url=url) as queue:
-        job = await queue.read_job(job_id) or await _find_finished(queue, job_id)
+        job = await queue.read_job(job_id) or await find_finished(queue, job_id)
         if job is None:
             print(f"bucketq: job {job_id} is neither in the queue nor in its archive", file=sys.stderr)
             return 1
@@ -49,13 +49,6 @@ async def show(
         for line in _told(job):
             tell(line)
     return 0
-
-
-async def _find_finished(queue: "Queue", job_id: str) -> "ArchivedJob | None":
-    from bucketq.archive import Archive
-    from bucketq.storage.port import Bucket
-
-    return await Archive(queue.storage).find(job_id) if isinstance(queue.storage, Bucket) else None
 
 
 async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
