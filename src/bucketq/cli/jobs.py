@@ -33,7 +33,7 @@ async def jobs(
         str, typer.Option(metavar="TIME", help="Enqueued so long ago, or longer: 90s, 30m, 12h, 7d.")
     ] = "",
     text: Annotated[
-        str, typer.Option(metavar="TEXT", help="It stands in the payload, error, note, key or id.")
+        str, typer.Option(metavar="TEXT", help="It stands in the error, note, payload, key, id or worker.")
     ] = "",
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")] = False,
