@@ -26,6 +26,11 @@ Url = Annotated[
         "--url", "-u", metavar="URL", help="The queue. Default: BUCKETQ_URL, or that of bucketq.toml."
     ),
 ]
+Entrypoint = Annotated[
+    str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this entrypoint.")
+]
+Limit = Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 is all of them.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
