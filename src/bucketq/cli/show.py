@@ -61,12 +61,13 @@ async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
 
 
 def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
+    from bucketq.facts import facts
     from bucketq.job import Job
     from bucketq.timeline import timeline
 
     yield Line(f"{printable(job.id)}  {job.status.value}", "bold")
-    for name, value in _facts(job):
-        yield Line(f"{name:12}  {one_line(str(value))}")
+    for name, value in (("entrypoint", job.entrypoint), *facts(job)):
+        yield Line(f"{name:12}  {one_line(value)}")
     yield from _section(
         "Timeline", (Line(f"  {spell_moment(when)}  {one_line(what)}") for when, what in timeline(job))
     )
@@ -77,30 +78,6 @@ def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
     yield from _section("Payload", _payload_lines(job))
     if not isinstance(job, Job) and job.result is not None:
         yield from _section("Result", _json_lines(job.result))
-
-
-def _facts(job: "Job | ArchivedJob") -> "Iterator[tuple[str, object]]":
-    from bucketq.job import Job
-
-    yield "entrypoint", job.entrypoint
-    if job.priority:
-        yield "priority", job.priority
-    if isinstance(job, Job):
-        yield "attempts", f"{job.failures} of {job.max_attempts}, crashes {job.crashes} of {job.max_crashes}"
-        if job.is_cancelled:
-            yield "cancelled", "its worker is told by its next heartbeat"
-        if job.after:
-            yield "after", ", ".join(job.after)
-        yield from _given(timeout=job.timeout_s and f"{job.timeout_s:g} s", batch=job.batch)
-    else:
-        yield "attempts", job.attempts_total
-        yield from _given(batch=job.job_batch)
-    yield from _given(worker=job.worker, key=job.key, tenant=job.tenant)
-    yield from _given(limit_key=job.limit_key, redrive_of=job.redrive_of)
-
-
-def _given(**facts: object) -> "Iterator[tuple[str, object]]":
-    return ((name.replace("_", " "), value) for name, value in facts.items() if value)
 
 
 def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
