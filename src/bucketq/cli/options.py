@@ -52,14 +52,6 @@ def variable_of(name: str) -> str:
     return f"BUCKETQ_{name.upper()}"
 
 
-def setting(name: str, text: str, **more: Any) -> Any:
-    """The option of a setting, for a parameter that is no dataclass.
-
-    out: Annotated[str, setting("out", "The lake.")] = "lake"
-    """
-    return typer.Option(flag_of(name), envvar=variable_of(name), show_envvar=False, help=text, **more)
-
-
 def with_settings(command: Callable[..., T]) -> Callable[..., T]:
     """A command whose parameters that are dataclasses are taken apart, into an option for each field."""
     signature = inspect.signature(command, eval_str=True)
