@@ -42,14 +42,13 @@ class Chosen(NamedTuple):
     status: JobStatus | None = None
     entrypoint: str | None = None
     created_before: datetime | None = None
-    # What stands in the payload, the error, the note, the key or the id.
     text: str | None = None
 
     def has(self, job: Job) -> bool:
         """Whether a job of the status and the entrypoint is one of them."""
         if self.created_before is not None and job.created_at >= self.created_before:
             return False
-        return self.text is None or _mentions(job, self.text)
+        return self.text is None or mentions(job, self.text)
 
 
 async def list_jobs(
@@ -87,6 +86,13 @@ async def list_jobs(
                 await asyncio.sleep(0)
         else:
             return
+
+
+def mentions(job: Job, text: str) -> bool:
+    """Whether a text stands in what a job tells, in capitals or not; large payloads are not looked into."""
+    wanted = text.lower()
+    told = (job.id, job.entrypoint, job.worker, job.note, job.error, job.key, job.tenant, job.limit_key)
+    return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
 
 
 def place_of(job: Job) -> Place:
@@ -146,9 +152,3 @@ def _first(segment: Segment) -> Place:
 
 def _last(segment: Segment) -> Place:
     return (_RANKS[segment.status], *segment.last)
-
-
-def _mentions(job: Job, text: str) -> bool:
-    if text.encode() in job.payload:
-        return True
-    return any(text in told for told in (job.error, job.note, job.key, job.id) if told is not None)

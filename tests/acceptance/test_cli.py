@@ -1,6 +1,5 @@
 """The command line, as a script sees it: what it prints, where, and its exit codes."""
 
-import re
 import signal
 import subprocess
 import sys
@@ -92,14 +91,3 @@ def test_ctrl_c_is_told_as_shells_do(queue_file):
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=30)
     assert (watching.returncode, told) == (130, "")
-
-
-def test_every_command_says_what_it_is_for_in_80_columns():
-    listed = bucketq("--help").stdout
-    assert max(map(len, listed.splitlines())) <= 80
-    names = re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE)
-    assert {"enqueue", "work", "serve", "jobs", "show", "stats", "verify", "config", "pipeline"} <= set(names)
-    for name in names:
-        done = bucketq(name, "--help")
-        assert done.returncode == 0
-        assert max(map(len, done.stdout.splitlines())) <= 80

@@ -85,7 +85,7 @@ def test_a_dead_job_whose_key_is_taken_stays_dead(q, run):
 def test_redrive_takes_those_that_fit_and_no_more_than_it_is_told(q, run):
     fitting = [dead(q, error="timed out: db") for _ in range(3)]
     others = [dead(q, error="no such mailbox"), dead(q, entrypoint="sms", error="timed out: db")]
-    chosen = ("--entrypoint", "mail", "--error", "timed out")
+    chosen = ("-e", "mail", "--error", "timed out")
     assert run("redrive", *chosen, "--dry-run").out == "3 dead jobs would be redriven\n"
     assert q.stats().dead == 5
     assert run("redrive", *chosen, "--limit", "2", "--json").json == {"redriven": 2, "isDryRun": False}

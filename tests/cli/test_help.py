@@ -33,6 +33,22 @@ def test_all_that_is_said_is_sentences(path):
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_says_what_it_is_for_in_80_columns(capsys, path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    told = typed(capsys, *path, "--help")
+    assert told.code == 0
+    usage, _, purpose = told.out.splitlines()[:3]
+    assert usage.startswith(f"Usage: {' '.join(('bucketq', *path))} ")
+    assert re.match("  [A-Z]", purpose)
+    assert max(map(len, told.out.splitlines())) <= 80
+
+
+def test_every_command_is_listed(capsys):
+    listed = set(re.findall(r"^  ([a-z]+)  ", typed(capsys, "--help").out, re.MULTILINE))
+    assert {path[0] for path in PATHS if path} == listed
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_values_have_names_that_people_know(capsys, path):
     told = typed(capsys, *path, "--help")
     assert not re.search(r"<(str|int|float|list|path|file)\b|\[\[|\{", _without_examples(told.out))

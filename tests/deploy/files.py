@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
+from functools import cache
 
 import pytest
 import yaml
@@ -51,6 +52,7 @@ def told_to_cli():
     return [shlex.split(line, comments=True) for line in lines]
 
 
+@cache
 def rendered(name):
     """The objects that `kubectl apply --kustomize deploy/kubernetes/NAME` would make.
 

@@ -9,7 +9,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import Line, column_time, one_line, tell, tell_more
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
 from bucketq.words import spell_moment
@@ -31,13 +31,11 @@ async def archive(
         ),
     ] = "1d",
     until: Annotated[str, typer.Option(metavar="TIME", help="Finished before: as --since.")] = "",
-    entrypoint: Annotated[
-        str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")
-    ] = "",
+    entrypoint: Entrypoint = "",
     status: Annotated[
         str, typer.Option(metavar="STATUS", help="One of completed, dead, cancelled, expired.")
     ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
+    limit: Limit = 50,
     summary: Annotated[bool, typer.Option("--summary", help="Count them instead.")] = False,
     url: Url = "",
     as_json: AsJson = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Entrypoint, Limit, Url
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from bucketq.queue import Queue
 
 _Ids = Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")]
-_Entrypoint = Annotated[str, typer.Option(metavar="TEXT", help="Only those of this entrypoint.")]
 _Error = Annotated[str, typer.Option(metavar="TEXT", help="Only those whose last error has this in it.")]
-_Limit = Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 is no limit.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and say how many.")]
 
 
@@ -45,9 +43,9 @@ async def retry(job_ids: _Ids, url: Url = "", as_json: AsJson = False) -> int:
 
 
 async def redrive(
-    entrypoint: _Entrypoint = "",
+    entrypoint: Entrypoint = "",
     error: _Error = "",
-    limit: _Limit = 0,
+    limit: Limit = 0,
     dry_run: _DryRun = False,
     url: Url = "",
     as_json: AsJson = False,
@@ -69,10 +67,10 @@ async def redrive(
 
 async def discard(
     job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The jobs.")] = None,
-    entrypoint: _Entrypoint = "",
+    entrypoint: Entrypoint = "",
     error: _Error = "",
     everything: Annotated[bool, typer.Option("--all", help="All dead jobs.")] = False,
-    limit: _Limit = 0,
+    limit: Limit = 0,
     dry_run: _DryRun = False,
     url: Url = "",
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, Watch
 from bucketq.cli.told import tell_json
 from bucketq.words import spell_time
 
@@ -26,17 +26,15 @@ async def jobs(
     status: Annotated[
         str, typer.Option(metavar="STATUS", help="One of queued, scheduled, blocked, in_progress, dead.")
     ] = "",
-    entrypoint: Annotated[
-        str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")
-    ] = "",
+    entrypoint: Entrypoint = "",
     older_than: Annotated[
         str, typer.Option(metavar="TIME", help="Enqueued so long ago, or longer: 90s, 30m, 12h, 7d.")
     ] = "",
     text: Annotated[
-        str, typer.Option(metavar="TEXT", help="It stands in the payload, error, note, key or id.")
+        str, typer.Option(metavar="TEXT", help="It stands in the error, note, payload, key, id or worker.")
     ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")] = False,
+    limit: Limit = 50,
+    watch: Watch = False,
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

@@ -26,6 +26,11 @@ Url = Annotated[
         "--url", "-u", metavar="URL", help="The queue. Default: BUCKETQ_URL, or that of bucketq.toml."
     ),
 ]
+Entrypoint = Annotated[
+    str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this entrypoint.")
+]
+Limit = Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 is all of them.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -45,14 +50,6 @@ def variable_of(name: str) -> str:
     'BUCKETQ_GRPC_PORT'
     """
     return f"BUCKETQ_{name.upper()}"
-
-
-def setting(name: str, text: str, **more: Any) -> Any:
-    """The option of a setting, for a parameter that is no dataclass.
-
-    out: Annotated[str, setting("out", "The lake.")] = "lake"
-    """
-    return typer.Option(flag_of(name), envvar=variable_of(name), show_envvar=False, help=text, **more)
 
 
 def with_settings(command: Callable[..., T]) -> Callable[..., T]:

@@ -1,7 +1,7 @@
 """`bucketq schedules`: jobs that are enqueued again and again, by the clock."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -53,7 +53,7 @@ async def add(
     tz: Annotated[str, typer.Option(metavar="ZONE", help="By the clocks of which place.")] = "UTC",
     every: Annotated[str, typer.Option(metavar="TIME", help="Or how often: 90s, 30m, 12h, 7d.")] = "",
     missed: Annotated[
-        str, typer.Option(metavar="skip|last|all", help="Which missed ticks are made up for.")
+        Literal["skip", "last", "all"], typer.Option(help="Which missed ticks are made up for.")
     ] = "last",
     priority: Annotated[int, typer.Option(metavar="N", help="Lower ones are served first.")] = 0,
     key: Annotated[str, typer.Option(metavar="TEXT", help="Pass over a tick while such a job waits.")] = "",
@@ -74,7 +74,7 @@ async def add(
             cron=cron or None,
             tz=tz,
             every=duration_of(every, "--every") if every else None,
-            missed=missed,  # type: ignore[arg-type]
+            missed=missed,
             **options,
         )
     if as_json:

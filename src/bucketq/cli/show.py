@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.lines import Line, indented, one_line, tell
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import find_finished, opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json
 from bucketq.words import printable, spell_moment, spell_time
@@ -34,7 +34,7 @@ async def show(
     from bucketq.told import JobTold
 
     async with opened(url=url) as queue:
-        job = await queue.read_job(job_id) or await _find_finished(queue, job_id)
+        job = await queue.read_job(job_id) or await find_finished(queue, job_id)
         if job is None:
             print(f"bucketq: job {job_id} is neither in the queue nor in its archive", file=sys.stderr)
             return 1
@@ -51,13 +51,6 @@ async def show(
     return 0
 
 
-async def _find_finished(queue: "Queue", job_id: str) -> "ArchivedJob | None":
-    from bucketq.archive import Archive
-    from bucketq.storage.port import Bucket
-
-    return await Archive(queue.storage).find(job_id) if isinstance(queue.storage, Bucket) else None
-
-
 async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
     from bucketq.archive import Archive
     from bucketq.job import Job
@@ -68,12 +61,13 @@ async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
 
 
 def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
+    from bucketq.facts import facts
     from bucketq.job import Job
     from bucketq.timeline import timeline
 
     yield Line(f"{printable(job.id)}  {job.status.value}", "bold")
-    for name, value in _facts(job):
-        yield Line(f"{name:12}  {one_line(str(value))}")
+    for name, value in (("entrypoint", job.entrypoint), *facts(job)):
+        yield Line(f"{name:12}  {one_line(value)}")
     yield from _section(
         "Timeline", (Line(f"  {spell_moment(when)}  {one_line(what)}") for when, what in timeline(job))
     )
@@ -84,30 +78,6 @@ def _told(job: "Job | ArchivedJob") -> Iterator[Line]:
     yield from _section("Payload", _payload_lines(job))
     if not isinstance(job, Job) and job.result is not None:
         yield from _section("Result", _json_lines(job.result))
-
-
-def _facts(job: "Job | ArchivedJob") -> "Iterator[tuple[str, object]]":
-    from bucketq.job import Job
-
-    yield "entrypoint", job.entrypoint
-    if job.priority:
-        yield "priority", job.priority
-    if isinstance(job, Job):
-        yield "attempts", f"{job.failures} of {job.max_attempts}, crashes {job.crashes} of {job.max_crashes}"
-        if job.is_cancelled:
-            yield "cancelled", "its worker is told by its next heartbeat"
-        if job.after:
-            yield "after", ", ".join(job.after)
-        yield from _given(timeout=job.timeout_s and f"{job.timeout_s:g} s", batch=job.batch)
-    else:
-        yield "attempts", job.attempts_total
-        yield from _given(batch=job.job_batch)
-    yield from _given(worker=job.worker, key=job.key, tenant=job.tenant)
-    yield from _given(limit_key=job.limit_key, redrive_of=job.redrive_of)
-
-
-def _given(**facts: object) -> "Iterator[tuple[str, object]]":
-    return ((name.replace("_", " "), value) for name, value in facts.items() if value)
 
 
 def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:

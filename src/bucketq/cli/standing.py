@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from bucketq.cli.opened import find_finished
 from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
@@ -13,12 +14,9 @@ if TYPE_CHECKING:
 
 async def standing(queue: "Queue", job_id: str) -> str:
     """What a job is, wherever that is, and what can be done."""
-    from bucketq.archive import Archive
-    from bucketq.storage.port import Bucket
-
     if (job := await queue.find(job_id)) is not None:
         return _of_live(job)
-    if isinstance(queue.storage, Bucket) and (found := await Archive(queue.storage).find(job_id)):
+    if found := await find_finished(queue, job_id):
         return _of_finished(found)
     return f"there is no job {job_id}: never enqueued, or not kept in the archive any more"
 

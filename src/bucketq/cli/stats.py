@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from bucketq.cli.lines import Line, Screen, every_second, one_line, tell
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.options import AsJson, At, Url, Watch
 from bucketq.cli.told import tell_json
 from bucketq.words import spell_time
 
@@ -21,7 +19,7 @@ _STATUSES = ("queued", "scheduled", "blocked", "in_progress", "dead")
 
 async def stats(
     at: At = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")] = False,
+    watch: Watch = False,
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

@@ -74,9 +74,10 @@ class Looking(Channel):
             async for job in q.jobs(status="queued", older_than=3600, limit=20):
                 print(job.id, job.entrypoint, job.created_at)
 
-        `older_than` is the least time since a job was enqueued; `text` stands in its payload (unless
-        that is a large one), error, note, key or id. Segments are read as the list gets to them. What
-        changes meanwhile may be missed, or told as it was. Raises ConfigurationError.
+        `older_than` is the least time since a job was enqueued; `text` stands in what it tells, such
+        as its error, note, key or payload (unless that is a large one), in capitals or not. Segments are
+        read as the list gets to them. What changes meanwhile may be missed, or told as it was. Raises
+        ConfigurationError.
         """
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise ConfigurationError(f"limit is a whole number from 1, or None, not {limit!r}")

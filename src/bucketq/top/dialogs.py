@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from bucketq.facts import facts
 from bucketq.job import Job
 from bucketq.timeline import timeline
 from bucketq.told import readable
@@ -102,7 +103,7 @@ def job_sheet(job: Job, payload: bytes) -> Sheet:
     """All about a job: what it is, what happened to it, its errors and its payload."""
     parts: list[RenderableType] = [
         Text(printable(f"{job.entrypoint}  {spell_status(job)}"), "bold"),
-        Padding(_pairs(_facts(job)), (0, 0, 1, 0)),
+        Padding(_pairs(facts(job)), (0, 0, 1, 0)),
         Text("Timeline, UTC", "bold"),
         Padding(_pairs((f"{when:%Y-%m-%d %H:%M:%S}", what) for when, what in timeline(job)), (0, 0, 1, 0)),
     ]
@@ -121,27 +122,6 @@ def _pairs(pairs: "Iterator[tuple[str, str]] | tuple[tuple[str, str], ...]") -> 
     for label, value in pairs:
         grid.add_row(label, Text(printable(value)))
     return grid
-
-
-def _facts(job: Job) -> Iterator[tuple[str, str]]:
-    yield "attempts", f"{job.attempts} of {job.max_attempts}"
-    if job.progress is not None:
-        yield "progress", f"{job.progress:.0%}"
-    if job.after:
-        yield "waits for", ", ".join(job.after)
-    for label, value in (
-        ("priority", job.priority),
-        ("worker", job.worker),
-        ("note", job.note),
-        ("key", job.key),
-        ("tenant", job.tenant),
-        ("limit key", job.limit_key),
-        ("batch", job.batch),
-        ("redrive of", job.redrive_of),
-        ("error", None if job.history else job.error),
-    ):
-        if value:
-            yield label, str(value)
 
 
 def _spell_payload(payload: bytes) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bucketq.job import Job, JobStatus, time_within
+from bucketq.listing import mentions
 from bucketq.top.look import Look
 from bucketq.top.trend import waiting_since
 
@@ -63,9 +64,7 @@ class Filter(NamedTuple):
             return False
         if self.worker not in (None, job.worker or NOBODY):
             return False
-        told = (job.id, job.entrypoint, job.worker, job.note, job.error, job.key, job.tenant, job.limit_key)
-        wanted = self.text.lower()
-        return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
+        return mentions(job, self.text)
 
     def told(self) -> list[str]:
         """What is wanted, in words.

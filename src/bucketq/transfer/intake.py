@@ -11,7 +11,7 @@ was. A job that is in the queue by the same id stays as it is, whatever file it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,10 +27,8 @@ from bucketq.job import Job, JobStatus
 from bucketq.operation import Adopt, Holding
 from bucketq.queue import Queue
 from bucketq.storage.file import LocalFileSystemStorage
-from bucketq.transfer.export import export
+from bucketq.transfer.export import OnProgress, export
 from bucketq.transfer.line import End, Finished, Item, begins_export, decode_line
-
-OnProgress = Callable[[str, int, int], object]
 
 # What one commit brings: less than what stays in queue.json.
 _PART_LINES = 1000

@@ -40,7 +40,7 @@ class Listing(QueueSuite):
             assert await _ids(q, entrypoint="nobody") == []
             assert await _ids(q, limit=5, entrypoint="thumb") == list(thumbs[:5])
             assert len(await _ids(q, limit=100)) == 42
-            assert await _ids(q, text="boom") == [dead.id], "its error"
+            assert await _ids(q, text="Boom") == [dead.id], "its error, in capitals or not"
             assert await _ids(q, text="dog-7") == [keyed.id], "its key"
             assert await _ids(q, text=thumbs[13]) == [thumbs[13]], "its id"
             assert await _ids(q, older_than=3600) == []
