@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more
+from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json
@@ -60,6 +60,10 @@ async def jobs(
             await _watch(queue, chosen, limit, as_json)
         if not await _list(queue, chosen, limit, as_json):
             await read_existing(queue)
+            if not as_json:
+                tell_none(
+                    "no such job waits, runs or is dead; `bucketq archive` lists those that are finished"
+                )
     return 0
 
 
