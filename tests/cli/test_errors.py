@@ -49,3 +49,32 @@ def test_debug_may_stand_anywhere(capsys, arguments):
     told = capsys.readouterr().err
     assert told.startswith("Traceback")
     assert told.splitlines()[-1].startswith("bucketq: a storage URL begins with")
+
+
+@pytest.mark.parametrize("command", ["config", "stats"])
+def test_a_value_that_makes_no_sense_is_told_with_where_it_stands(tmp_path, monkeypatch, capsys, command):
+    (tmp_path / "bucketq.toml").write_text("[queue]\nstale_after_s = -5\n")
+    assert main([command]) == 2
+    assert capsys.readouterr().err.startswith("bucketq: bucketq.toml, [queue] stale_after_s: ")
+    (tmp_path / "bucketq.toml").unlink()
+    monkeypatch.setenv("BUCKETQ_STALE_AFTER_S", "0")
+    assert main([command]) == 2
+    assert capsys.readouterr().err.startswith("bucketq: BUCKETQ_STALE_AFTER_S: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("bucketq jobs --status d", ["dead"]),
+        ("bucketq archive --status c", ["completed", "cancelled"]),
+        ("bucketq token new web --role w", ["worker"]),
+        ("bucketq schedules add a b --missed l", ["last"]),
+    ],
+)
+def test_values_are_completed(monkeypatch, capsys, typed, offered):
+    monkeypatch.setenv("_BUCKETQ_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == offered

@@ -11,7 +11,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import Line, column_time, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.options import AsJson, At, Url, one_of
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
 from bucketq.words import spell_moment
@@ -38,7 +38,12 @@ async def archive(
         str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")
     ] = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="One of completed, dead, cancelled, expired.")
+        str,
+        typer.Option(
+            metavar="STATUS",
+            help="One of completed, dead, cancelled, expired.",
+            autocompletion=one_of(*_FINISHED),
+        ),
     ] = "",
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 lists all.")] = 50,
     summary: Annotated[bool, typer.Option("--summary", help="Count them instead.")] = False,

@@ -9,7 +9,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Url
+from bucketq.cli.options import AsJson, At, Url, one_of
 from bucketq.cli.told import tell_json
 from bucketq.words import spell_time
 
@@ -24,7 +24,12 @@ _STYLES = {"in_progress": "green", "dead": "red", "scheduled": "cyan", "blocked"
 async def jobs(
     at: At = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="One of queued, scheduled, blocked, in_progress, dead.")
+        str,
+        typer.Option(
+            metavar="STATUS",
+            help="One of queued, scheduled, blocked, in_progress, dead.",
+            autocompletion=one_of("queued", "scheduled", "blocked", "in_progress", "dead"),
+        ),
     ] = "",
     entrypoint: Annotated[
         str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this handler.")

@@ -8,7 +8,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, one_of
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ScheduleNotFoundError
 from bucketq.words import spell_moment
@@ -53,7 +53,12 @@ async def add(
     tz: Annotated[str, typer.Option(metavar="ZONE", help="By the clocks of which place.")] = "UTC",
     every: Annotated[str, typer.Option(metavar="TIME", help="Or how often: 90s, 30m, 12h, 7d.")] = "",
     missed: Annotated[
-        str, typer.Option(metavar="skip|last|all", help="Which missed ticks are made up for.")
+        str,
+        typer.Option(
+            metavar="skip|last|all",
+            help="Which missed ticks are made up for.",
+            autocompletion=one_of("skip", "last", "all"),
+        ),
     ] = "last",
     priority: Annotated[int, typer.Option(metavar="N", help="Lower ones are served first.")] = 0,
     key: Annotated[str, typer.Option(metavar="TEXT", help="Pass over a tick while such a job waits.")] = "",
