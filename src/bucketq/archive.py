@@ -315,5 +315,5 @@ def _wanted(
         if moment is not None and moment.tzinfo is None:
             raise ConfigurationError(f"{moment} has no time zone; give one, such as datetime.UTC")
     if status is not None and status not in list(FinishedStatus):
-        raise ConfigurationError(f"a finished job is completed or dead, not {status!r}")
+        raise ConfigurationError(f"a finished job is one of {', '.join(FinishedStatus)}, not {status!r}")
     return Wanted(since, until, entrypoint, None if status is None else FinishedStatus(status))

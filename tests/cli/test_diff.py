@@ -95,8 +95,13 @@ def test_versions_that_a_bucket_keeps_are_compared(tmp_path, run, monkeypatch):
             aws_access_key_id=options["access_key_id"],
             aws_secret_access_key=options["secret_access_key"],
         )
-        client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         url = f"s3://{BUCKET}/jobs.json?endpoint_url={server.endpoint_url}&region_name=us-east-1"
+        with bucketq.sync.connect(url.replace("jobs.json", "other.json")) as q:
+            q.enqueue("mail")
+        unkept = run("diff", url.replace("jobs.json", "other.json"), "--from", "0" * 32)
+        assert (unkept.code, unkept.out) == (2, ""), "not the object as it is now"
+        assert "has no version" in unkept.err
+        client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         with bucketq.sync.connect(url) as q:
             first = q.enqueue("mail").id
             second = q.enqueue("mail").id
@@ -131,3 +136,15 @@ def test_what_cannot_be_compared_is_a_sentence(run, arguments, hint):
     assert (told.code, told.out) == (2, "")
     assert hint in told.err
     assert told.err.count("\n") == 1
+
+
+def test_states_in_the_wrong_order_are_told(tmp_path, run):
+    url, copy = f"file://{tmp_path}/queue.json", tmp_path / "before.json"
+    with bucketq.sync.connect(url) as q:
+        q.enqueue("mail")
+        copy.write_bytes((tmp_path / "queue.json").read_bytes())
+        q.enqueue("mail")
+    assert not run("diff", str(copy), url).err
+    told = run("diff", url, str(copy))
+    assert told.code == 0
+    assert "the first state is the later one, or that of another queue" in told.err

@@ -11,29 +11,32 @@ import typer
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code.
 
-    0, all is well; 1, something is wrong with the queue, or not there; 2, it could not be done.
+    0, all is well; 1, something is wrong with the queue, or a job is not there; 2, it could not be done.
     """
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    arguments = [*(sys.argv[1:] if arguments is None else arguments)]
+    if is_debugged := "--debug" in arguments[: _end_of_options(arguments)]:
+        # Wherever it stands: most people add it to the end of what has failed.
+        arguments.remove("--debug")
     from bucketq.cli.app import app
     from bucketq.errors import BucketQError
 
     try:
         code: int | None = typer.main.get_command(app).main(
-            args=arguments, prog_name="bucketq", standalone_mode=False
+            args=arguments or ["--help"], prog_name="bucketq", standalone_mode=False
         )
         sys.stdout.flush()
         return code or 0
     except typer.TyperException as error:
-        return _told(error, _usage(error))
+        return _told(error, _usage(error), is_debugged)
     except BucketQError as error:
-        return _told(error, f"{error}")
+        return _told(error, f"{error}", is_debugged)
     except BrokenPipeError:
         # Whoever read along has seen enough. Python would complain once more while it leaves.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         # Such as a folder in which nobody may write.
-        return _told(error, f"{error}")
+        return _told(error, f"{error}", is_debugged)
     except (KeyboardInterrupt, typer.Abort):
         # As a shell tells of a program that was ended by Ctrl-C.
         return 130
@@ -44,11 +47,15 @@ def _usage(error: typer.TyperException) -> str:
     path = context.command_path if context else "bucketq"
     # Typer has pydantic look at values, which says who it is.
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    return f"{message}. See `{path} --help`."
+    return f"{message}{'' if message.endswith('?') else '.'} See `{path} --help`."
 
 
-def _told(error: Exception, sentence: str) -> int:
-    if "--debug" in sys.argv:
+def _end_of_options(arguments: Sequence[str]) -> int:
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
+def _told(error: Exception, sentence: str, is_debugged: bool) -> int:
+    if is_debugged:
         traceback.print_exception(error)
     print(f"bucketq: {sentence}", file=sys.stderr)
     return 2

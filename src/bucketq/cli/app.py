@@ -43,8 +43,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0, all is well; 1, something is wrong with the queue, or not there; 2, it could not"
-    f" be done. Settings come from flags, BUCKETQ_… variables and {FILE}; `bucketq config` shows them.",
+    epilog="Exit codes: 0, all is well; 1, something is wrong with the queue, or a job is not there; 2, it"
+    f" could not be done. Settings come from flags, BUCKETQ_… variables and {FILE}; `bucketq config` shows"
+    " them.",
 )
 
 

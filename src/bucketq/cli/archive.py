@@ -1,5 +1,7 @@
 """`bucketq archive`: the finished jobs."""
 
+import shutil
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -7,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.lines import Line, column_time, one_line, tell, tell_more
+from bucketq.cli.lines import Line, column_time, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url
+from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, one_of
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
 from bucketq.words import spell_moment
@@ -17,7 +19,8 @@ from bucketq.words import spell_moment
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
 
-_HEAD = Line(f"{'ID':36}  {'STATUS':9}  {'FINISHED':20}  {'TOOK':>5}  ENTRYPOINT", "bold")
+# What a line takes with a whole date in it, and a little for the entrypoint.
+_WIDE = 100
 _FINISHED = ("completed", "dead", "cancelled", "expired")
 _STYLES = {"dead": "red", "cancelled": "yellow", "expired": "yellow"}
 
@@ -33,7 +36,12 @@ async def archive(
     until: Annotated[str, typer.Option(metavar="TIME", help="Finished before: as --since.")] = "",
     entrypoint: Entrypoint = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="One of completed, dead, cancelled, expired.")
+        str,
+        typer.Option(
+            metavar="STATUS",
+            help="One of completed, dead, cancelled, expired.",
+            autocompletion=one_of(*_FINISHED),
+        ),
     ] = "",
     limit: Limit = 50,
     summary: Annotated[bool, typer.Option("--summary", help="Count them instead.")] = False,
@@ -97,18 +105,28 @@ async def _list(found: "AsyncIterator[ArchivedJob]", limit: int, as_json: bool) 
             tell_json(JobTold.of_archived(job))
             continue
         if listed == 1:
-            tell(_HEAD)
+            tell(
+                Line(
+                    f"{'ID':36}  {'STATUS':9}  {'FINISHED':{len(_when(job))}}  {'TOOK':>5}  ENTRYPOINT",
+                    "bold",
+                )
+            )
         tell(_line(job))
+    if not listed and not as_json:
+        tell_none("no such job has finished in that time; --since 7d looks further back")
 
 
 def _line(job: "ArchivedJob") -> Line:
     took = "" if job.claimed_at is None else column_time(job.finished_at - job.claimed_at)
-    text = (
-        f"{one_line(job.id):36}  {job.status.value:9}  {spell_moment(job.finished_at)}  {took:>5}"
-        f"  {one_line(job.entrypoint)}"
-    )
+    text = f"{one_line(job.id):36}  {job.status.value:9}  {_when(job)}  {took:>5}  {one_line(job.entrypoint)}"
     about = one_line(job.error)
     return Line(f"{text}  {about}" if about else text, _STYLES.get(job.status.value, ""))
+
+
+def _when(job: "ArchivedJob") -> str:
+    """When it finished: whole, but for a narrow terminal, which is to show the entrypoint as well."""
+    is_narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
+    return f"{job.finished_at.astimezone(UTC):%m-%d %H:%MZ}" if is_narrow else spell_moment(job.finished_at)
 
 
 async def _summarise(found: "AsyncIterator[ArchivedJob]", as_json: bool) -> None:

@@ -171,9 +171,14 @@ def _checked(one: Setting, text: Any, where: str, root: "Context") -> Any:
     from typer import BadParameter
 
     try:
-        return one.option.process_value(root, text)
+        value = one.option.process_value(root, text)
+        if one.section == QUEUE:
+            Settings(**{one.name: value})
+        return value
     except BadParameter as error:
         raise ConfigurationError(f"{where}: {error.message}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
 
 
 def _text_of(value: Any, setting: Setting) -> Any:

@@ -1,5 +1,6 @@
 """`bucketq diff`: what happened between two states of a queue."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,12 @@ async def diff(
         states = await _state(before), await _state(after or queue_url(url=url))
     changes = list(differences(*states))
     versions = [state.version for state in states]
+    if versions[0] > versions[1] or states[0].enqueued_total > states[1].enqueued_total:
+        print(
+            "bucketq: the first state is the later one, or that of another queue; what follows makes sense"
+            " the other way round, if at all",
+            file=sys.stderr,
+        )
     if as_json:
         told = [{name: text for name, text in one._asdict().items() if text} for one in changes]
         tell_json({"before": versions[0], "after": versions[1], "changes": told})

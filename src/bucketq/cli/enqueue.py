@@ -79,7 +79,10 @@ async def enqueue(
             return 0
         try:
             result = await queue.result(job, timeout=wait_s)
-        except (JobFailedError, TimeoutError) as error:
+        except TimeoutError as error:
+            print(f"bucketq: {error}; `bucketq show {job.id}` tells how it stands", file=sys.stderr)
+            return 1
+        except JobFailedError as error:
             print(f"bucketq: {error}", file=sys.stderr)
             return 1
     tell_json({"enqueued": 1, "id": job.id, "result": result} if as_json else result)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more
+from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, Watch
+from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, Watch, one_of
 from bucketq.cli.told import tell_json
 from bucketq.words import spell_time
 
@@ -24,7 +24,12 @@ _STYLES = {"in_progress": "green", "dead": "red", "scheduled": "cyan", "blocked"
 async def jobs(
     at: At = "",
     status: Annotated[
-        str, typer.Option(metavar="STATUS", help="One of queued, scheduled, blocked, in_progress, dead.")
+        str,
+        typer.Option(
+            metavar="STATUS",
+            help="One of queued, scheduled, blocked, in_progress, dead.",
+            autocompletion=one_of("queued", "scheduled", "blocked", "in_progress", "dead"),
+        ),
     ] = "",
     entrypoint: Entrypoint = "",
     older_than: Annotated[
@@ -58,6 +63,10 @@ async def jobs(
             await _watch(queue, chosen, limit, as_json)
         if not await _list(queue, chosen, limit, as_json):
             await read_existing(queue)
+            if not as_json:
+                tell_none(
+                    "no such job waits, runs or is dead; `bucketq archive` lists those that are finished"
+                )
     return 0
 
 

@@ -35,6 +35,12 @@ def tell_more(limit: int) -> None:
     print(f"bucketq: {limit} are shown, and there are more; --limit 0 lists all", file=sys.stderr)
 
 
+def tell_none(why: str) -> None:
+    """Say to people that a list is empty; to a program, an empty one says it."""
+    if sys.stdout.isatty():
+        print(f"bucketq: {why}", file=sys.stderr)
+
+
 class Screen:
     """What those see who watch: on a terminal the lines as they are now, in a pipe what is new."""
 

@@ -32,7 +32,13 @@ async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
     """The queue, open, with the settings of the environment and of bucketq.toml."""
     from bucketq.url import connect
 
-    async with connect(queue_url(at, url), settings=CURRENT.get().settings()) as queue:
+    url = queue_url(at, url)
+    if url.startswith("memory://"):
+        raise ConfigurationError(
+            "memory:// is gone when this command ends; a queue that stays is a file, such as"
+            " file:///var/lib/myapp/queue.json, or in a bucket"
+        )
+    async with connect(url, settings=CURRENT.get().settings()) as queue:
         yield queue
 
 

@@ -34,6 +34,15 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """What a shell completes a value to."""
+
+    def completed(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return completed
+
+
 def flag_of(name: str) -> str:
     """The flag of a setting.
 

@@ -195,8 +195,11 @@ def replay(
 
 def _check_queue(url: str) -> None:
     """Raise an error for a queue that is not there, before Spark is started for it."""
-    from bucketq.spark.options import Options
-    from bucketq.spark.tables import check_there, read_queue
+    try:
+        from bucketq.spark.options import Options
+        from bucketq.spark.tables import check_there, read_queue
+    except ImportError as error:
+        raise ConfigurationError("Spark is an extra: pip install 'bucketq[spark]'") from error
 
     options = Options({"url": url})
     check_there(read_queue(options), options)

@@ -79,7 +79,14 @@ async def serve(
     """
     import asyncio
 
+    from bucketq.url import BROKER_SCHEMES
+
     url = queue_url(at, url)
+    if url.startswith(tuple(f"{scheme}://" for scheme in BROKER_SCHEMES)):
+        raise ConfigurationError(
+            "a broker serves a storage, and this is the URL of a broker; give that of the storage, such as"
+            " s3://my-bucket/jobs.json"
+        )
     log_to_stderr(logs)
     # Else gRPC itself writes a line to stderr for each stranger whose handshake fails.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -36,7 +36,11 @@ async def show(
     async with opened(url=url) as queue:
         job = await queue.read_job(job_id) or await find_finished(queue, job_id)
         if job is None:
-            print(f"bucketq: job {job_id} is neither in the queue nor in its archive", file=sys.stderr)
+            print(
+                f"bucketq: job {job_id} is neither in the queue nor in its archive; `bucketq jobs` and"
+                " `bucketq archive` list whole ids",
+                file=sys.stderr,
+            )
             return 1
         if payload:
             content = await _payload_of(queue, job)

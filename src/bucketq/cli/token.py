@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bucketq.cli.durations import duration_of
-from bucketq.cli.options import AsJson
+from bucketq.cli.options import AsJson, one_of
 from bucketq.cli.told import tell_json, tell_table
 
 _File = Annotated[str, typer.Option("--file", metavar="FILE", help="The file of the tokens.")]
@@ -17,7 +17,11 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, such as web.")],
     role: Annotated[
         list[str],
-        typer.Option(metavar="viewer|producer|worker|admin", help="What it is good for; may be repeated."),
+        typer.Option(
+            metavar="viewer|producer|worker|admin",
+            help="What it is good for; may be repeated.",
+            autocompletion=one_of("viewer", "producer", "worker", "admin"),
+        ),
     ],
     expires_in: Annotated[str, typer.Option(metavar="TIME", help="Such as 12h or 90d; else never.")] = "",
     file: Annotated[

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import typer
 from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.options import Url, flag_of
-from bucketq.errors import ConfigurationError
+from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.settings import Settings
 
 if TYPE_CHECKING:
@@ -110,12 +111,11 @@ async def _work_here(
     url: str,
     is_supervised: bool,
 ) -> int:
-    from bucketq.app.app import load_app
     from bucketq.app.worker.health import told_health
 
     # As `python -m` does, so that an app beside the shell's prompt is found.
     sys.path.insert(0, os.getcwd())
-    app = load_app(path, url or None)
+    app = _loaded(path, url)
     # What was configured wins over what the app itself says, and that over the defaults.
     app.settings = replace(app.settings or Settings(), **settings)
     worker = _worker_of(app, working, where, is_supervised)
@@ -141,6 +141,24 @@ async def _work_here(
     leaving.daemon = True
     leaving.start()
     return 0
+
+
+def _loaded(path: str, url: str) -> "App":
+    """The app. What its own module raises is told in a sentence, with the line that did."""
+    from bucketq.app.app import load_app
+
+    try:
+        return load_app(path, url or None)
+    except BucketQError:
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        # A line that cannot be read names itself.
+        where = "" if isinstance(error, SyntaxError) else f" ({at.filename}:{at.lineno})"
+        raise ConfigurationError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}{where}; mend that, or see all of it"
+            " with `bucketq --debug work`"
+        ) from error
 
 
 def _worker_of(app: "App", working: Working, where: Where, is_supervised: bool) -> "Worker | Fleet":

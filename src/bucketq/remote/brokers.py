@@ -171,8 +171,10 @@ class Leading:
     def _gave_up(self, trouble: Exception, *, was_sent: bool) -> BucketQError:
         known = ", ".join(self._addresses) or "the address in queue.json"
         if was_sent:
+            said = str(trouble) or repr(trouble)
             return OutcomeUnknownError(
-                f"no broker has answered for {self._retry_for_s:g} s ({known}): {trouble!r}."
+                f"no broker has answered for {self._retry_for_s:g} s ({known}): {said.rstrip('.')}"
+                f"{'' if said.endswith('?') else '.'}"
                 " What was asked may have been done; look before repeating it.",
                 trouble,
             )

@@ -139,6 +139,9 @@ class HttpBrokers(MessageBrokers):
         except (aiohttp.ClientError, OSError) as error:
             # Not its repr, which has the header with the token.
             says = f"the connection to {address} broke: {type(error).__name__}: {error}"
+            if isinstance(error, aiohttp.ClientResponseError):
+                # It would show the bytes, such as those of gRPC.
+                says = f"what {address} answers is no HTTP"
             doubt = "Is that the HTTP port of a broker, with TLS or without, as the URL has it?"
             raise UnreachableError(f"{says}. {doubt}", was_sent=True) from None
 

@@ -105,7 +105,7 @@ class Options:
         """Which jobs are read."""
         status = self.status
         if status is not None and status not in list(FinishedStatus):
-            raise ConfigurationError(f"a finished job is completed or dead, not {status!r}")
+            raise ConfigurationError(f"a finished job is one of {', '.join(FinishedStatus)}, not {status!r}")
         return Wanted(
             self._moment("since"),
             self._moment("until"),

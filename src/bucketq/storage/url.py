@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -54,7 +55,11 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         raise ConfigurationError("the storage URL cannot be read; is there a stray '[' in it?") from None
     if not parts.scheme:
-        raise ConfigurationError(f"a storage URL begins with one of {_known_schemes()}")
+        # A path may be shown; what else somebody has typed may hold a secret.
+        meant = f"; for a file say {Path(url).absolute().as_uri()}" if _is_path(url) else ""
+        raise ConfigurationError(
+            f"a storage URL begins with one of {_known_schemes()}, a broker's with grpc://, http:// or ws://{meant}"
+        )
     # Neither message repeats the URL: it holds what must not be seen.
     if "@" in parts.netloc:
         raise ConfigurationError(
@@ -66,13 +71,18 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
+def _is_path(text: str) -> bool:
+    return text.endswith(".json") and not set(text) & set("@?#=")
+
+
 def _query_options(parts: SplitResult) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _QUERY_OPTIONS:
             raise ConfigurationError(
                 f"a storage URL cannot set {name!r}; it can set {', '.join(sorted(_QUERY_OPTIONS))}, "
-                "and everything else is given as an option, so that no secret ends up in logs"
+                "and everything else comes from the environment, as the cloud's own tools read it, or as an "
+                "option in Python, so that no secret ends up in logs"
             )
         if name in options:
             raise ConfigurationError(f"this {parts.scheme} URL sets {name!r} twice")

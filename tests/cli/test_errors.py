@@ -1,0 +1,80 @@
+"""What newcomers get wrong is told in one sentence, with the next step; --debug shows where it comes from."""
+
+import sys
+
+import pytest
+
+from bucketq.cli.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("import (", "SyntaxError: invalid syntax (broken_app.py, line 1)"),
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("\nraise RuntimeError('no database')", "broken_app.py:2)"),
+    ],
+)
+def test_an_app_that_cannot_be_imported(tmp_path, monkeypatch, capsys, source, says):
+    (tmp_path / "broken_app.py").write_text(source)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    assert main(["work", "broken_app:app"]) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert "--debug" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["stats", "queue.json"], "for a file say file:///"),
+        (["stats", "nonsense"], "a broker's with grpc://, http:// or ws://\n"),
+        (["serve", "grpc://localhost"], "give that of the storage"),
+        (["enqueue", "mail", "1", "--url", "memory://"], "gone when this command ends"),
+        (["stat"], "Did you mean 'stats'? See `bucketq --help`."),
+        (["jobs", "--older-than", "0s"], "a time above 0"),
+    ],
+)
+def test_what_newcomers_get_wrong(capsys, arguments, says):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "stats", "nonsense"], ["stats", "nonsense", "--debug"]])
+def test_debug_may_stand_anywhere(capsys, arguments):
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback")
+    assert told.splitlines()[-1].startswith("bucketq: a storage URL begins with")
+
+
+@pytest.mark.parametrize("command", ["config", "stats"])
+def test_a_value_that_makes_no_sense_is_told_with_where_it_stands(tmp_path, monkeypatch, capsys, command):
+    (tmp_path / "bucketq.toml").write_text("[queue]\nstale_after_s = -5\n")
+    assert main([command]) == 2
+    assert capsys.readouterr().err.startswith("bucketq: bucketq.toml, [queue] stale_after_s: ")
+    (tmp_path / "bucketq.toml").unlink()
+    monkeypatch.setenv("BUCKETQ_STALE_AFTER_S", "0")
+    assert main([command]) == 2
+    assert capsys.readouterr().err.startswith("bucketq: BUCKETQ_STALE_AFTER_S: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("bucketq jobs --status d", ["dead"]),
+        ("bucketq archive --status c", ["completed", "cancelled"]),
+        ("bucketq token new web --role w", ["worker"]),
+        ("bucketq schedules add a b --missed l", ["last"]),
+    ],
+)
+def test_values_are_completed(monkeypatch, capsys, typed, offered):
+    monkeypatch.setenv("_BUCKETQ_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == offered
