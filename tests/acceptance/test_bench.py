@@ -140,4 +140,4 @@ def test_a_commit_is_one_request_and_none_is_made_in_vain(quick_run: Run) -> Non
 
 def test_a_profile_names_the_functions(tmp_path: Path) -> None:
     done = _bench("--profile", "memory/enqueue-50", "--folder", str(tmp_path))
-    assert "table.py" in done.stdout
+    assert "commit.py" in done.stdout

@@ -173,6 +173,7 @@ async def test_a_deadline_is_honoured(url):
         (["--writes-per-s", "0.5"], "too short"),
         (["--reads-per-s", "-1"], "a rate is"),
         (["--grpc-port", "70000"], "65535"),
+        (["--no-grpc", "--grpc-port", "7421"], "--no-grpc and --grpc-port"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):

@@ -7,6 +7,8 @@ from uvicorn.server import ServerState
 
 from bucketq.broker.allowance import Allowance
 
+_SMALL_BYTES = 64 * 1024
+
 
 class Idler(Protocol):
     """A connection that has nothing to do."""
@@ -36,7 +38,11 @@ class Crowd(ServerState):
         self.idle.popitem(last=False)[0].give_way()
         return True
 
-    def hold(self, size: int) -> bool:
-        """Count bytes that came, or, below 0, that are done with; tell whether there is room for them."""
+    def hold(self, size: int, of_one: int = 0) -> bool:
+        """Count bytes that came, or, below 0, that are done with; tell whether there is room for them.
+
+        `of_one` are those that the connection holds in all. For a small message there is room always, so
+        that a few who send much keep nobody else out; all the small ones together are no danger.
+        """
         self._held_bytes += size
-        return self._held_bytes <= self.allowance.held_bytes_max
+        return of_one <= _SMALL_BYTES or self._held_bytes <= self.allowance.held_bytes_max

@@ -97,7 +97,7 @@ class HttpConnection(HttpToolsProtocol):
         self._arrived_bytes += len(body)
         if self.cycle is not None and not self.cycle.response_complete:
             self._held_bytes += len(body)
-            if not self._crowd.hold(len(body)):
+            if not self._crowd.hold(len(body), self._held_bytes):
                 self._refuse(503, "Busy", "too much is being sent at once: try again later", _RETRY)
                 raise ValueError("too much at once")
         super().on_body(body)

@@ -33,7 +33,7 @@ class WsConnection(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._held_bytes += len(data)
-        if not self._crowd.hold(len(data)):
+        if not self._crowd.hold(len(data), self._held_bytes):
             self._fail(_TRY_AGAIN_LATER, "too much is being sent at once")
         elif not self.transport.is_closing():
             super().data_received(data)

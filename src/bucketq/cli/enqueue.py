@@ -37,7 +37,9 @@ async def enqueue(
     priority: Annotated[int, typer.Option(metavar="N", help="Lower ones are served first.")] = 0,
     delay: Annotated[str, typer.Option(metavar="TIME", help="Not before so long: 90s, 30m, 12h, 7d.")] = "",
     key: Annotated[str, typer.Option(metavar="TEXT", help="No other job with this key waits or runs.")] = "",
-    max_attempts: Annotated[int, typer.Option(metavar="N", help="So often it may fail.")] = 3,
+    max_attempts: Annotated[
+        int, typer.Option(metavar="N", help="So often it may fail, whatever its handler says.")
+    ] = 3,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="So long an attempt may take.")] = "",
     expires_in: Annotated[str, typer.Option(metavar="TIME", help="Drop it if it has not begun then.")] = "",
     tenant: Annotated[str, typer.Option(metavar="TEXT", help="Tenants take turns.")] = "",

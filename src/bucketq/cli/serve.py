@@ -50,6 +50,8 @@ class Listening:
         for port in (self.grpc_port, self.http_port):
             if not 0 <= port < 65536:
                 raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
+        if self.no_grpc and self.grpc_port not in (0, Listening.grpc_port):
+            raise ConfigurationError("--no-grpc and --grpc-port: is there to be a port for gRPC, or not?")
         if self.tls_client_ca and not (self.tls_cert or self.tls_key):
             raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
 

@@ -47,6 +47,10 @@ class Working:
     health_host: Annotated[str, "where /healthz and /readyz are served"] = "127.0.0.1"
     health_port: Annotated[int, "on which port, and those after it with --processes; 0 is not at all"] = 0
 
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ConfigurationError(f"--concurrency is at least 1, not {self.concurrency}")
+
     @property
     def entrypoints(self) -> list[str] | None:
         """The entrypoints whose jobs are taken, if not all are."""
