@@ -38,7 +38,7 @@ async def enqueue(
     delay: Annotated[str, typer.Option(metavar="TIME", help="Not before so long: 90s, 30m, 12h, 7d.")] = "",
     key: Annotated[str, typer.Option(metavar="TEXT", help="No other job with this key waits or runs.")] = "",
     max_attempts: Annotated[
-        int, typer.Option(metavar="N", help="So often it may fail, whatever its handler says.")
+        int, typer.Option(metavar="N", help="So often it may fail; handlers have no say.")
     ] = 3,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="So long an attempt may take.")] = "",
     expires_in: Annotated[str, typer.Option(metavar="TIME", help="Drop it if it has not begun then.")] = "",
