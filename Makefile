@@ -63,7 +63,7 @@ reference: $(DEV) ## Generate docs/reference/cli.md anew, from the command line
 	$(PY) -m bucketq.cli.reference > docs/reference/cli.md
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
-	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra spark --output-file requirements.lock
+	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra dashboard --extra traces --extra spark --output-file requirements.lock
 	$(COMPILE) pyproject.toml requirements.in --extra broker --constraint requirements.lock \
 		--output-file deploy/requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
