@@ -14,8 +14,9 @@ from random import Random
 import pytest
 
 from bucketq import InMemoryStorage, StorageError
+from tests.live.watched import WatchedQueue
 
-from .watched import WatchedQueue, seen, until_told, watching
+from .watched import seen, until_told, watching
 
 HERE = Path(__file__).parent / "pictures"
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"

@@ -72,7 +72,7 @@ FLOORS = [
     {"wire"},
     {"remote", "broker"},
     {"url", "loop_thread"},
-    {"sync", "doctor"},
+    {"sync", "doctor", "live"},
     {"app"},
     {"spark"},
     {"pipeline"},

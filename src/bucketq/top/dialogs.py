@@ -15,10 +15,10 @@ from textual.widgets import Static
 
 from bucketq.facts import facts
 from bucketq.job import Job
+from bucketq.live.words import spell_status
 from bucketq.timeline import timeline
 from bucketq.told import readable
 from bucketq.top.palette import BAD
-from bucketq.top.words import spell_status
 from bucketq.words import printable, spell_size
 
 # More of it is nobody's reading; `bucketq show` prints all of it.

@@ -9,10 +9,10 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Sparkline, Static
 
+from bucketq.live.look import Look
+from bucketq.live.trend import Times, Trend
 from bucketq.state import QueueState
-from bucketq.top.look import Look
 from bucketq.top.palette import BAD, FAINT, GOOD, NOTICE
-from bucketq.top.trend import Times, Trend
 from bucketq.words import spell_rate, spell_size, spell_time
 
 

@@ -17,16 +17,16 @@ from textual.widgets import DataTable, Footer, Input, Static
 from bucketq.clock import Clock, SystemClock
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.job import Job, JobStatus
+from bucketq.live.look import Look, Looker
+from bucketq.live.rows import ORDER, Filter, entrypoint_rows, job_rows, worker_rows
+from bucketq.live.trend import Trend
+from bucketq.live.words import short_id, spell_status
 from bucketq.queue import Queue
 from bucketq.storage.port import Bucket, describe
 from bucketq.top.dialogs import Question, help_sheet, job_sheet
-from bucketq.top.look import Look, Looker
 from bucketq.top.palette import THEME
 from bucketq.top.panels import Heading, Trends
-from bucketq.top.rows import ORDER, Filter, entrypoint_rows, job_rows, worker_rows
 from bucketq.top.tables import EntrypointTable, JobTable, WorkerTable
-from bucketq.top.trend import Trend
-from bucketq.top.words import short_id, spell_status
 from bucketq.words import printable
 
 

@@ -11,10 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 from bucketq.job import Job, JobStatus
-from bucketq.top.look import Look
+from bucketq.live.look import Look
+from bucketq.live.rows import EntrypointRow, WorkerRow, concerned_since, seconds_since
+from bucketq.live.words import short_id, spell_status
 from bucketq.top.palette import BAD, FAINT, GOOD, NOTICE
-from bucketq.top.rows import EntrypointRow, WorkerRow, concerned_since, seconds_since
-from bucketq.top.words import short_id, spell_progress, spell_status
+from bucketq.top.words import spell_progress
 from bucketq.words import printable, spell_count, spell_time
 
 # What nobody scrolls through is not worth drawing anew each second; a filter finds the rest.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bucketq.archived_job import ArchivedJob, decode_archived
 from bucketq.job import Job
-from bucketq.top.look import Look
+from bucketq.live.look import Look
 
 # As many as the widest terminal shows, and a few more.
 _CHANGES_MAX = 300

@@ -3,7 +3,7 @@
 import pytest
 
 from bucketq.job import JobStatus
-from bucketq.top.rows import EntrypointRow, Filter, WorkerRow, entrypoint_rows, job_rows, worker_rows
+from bucketq.live.rows import EntrypointRow, Filter, WorkerRow, entrypoint_rows, job_rows, worker_rows
 
 from .watched import WatchedQueue
 

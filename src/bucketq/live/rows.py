@@ -1,4 +1,4 @@
-"""Rows: what the tables of `top` hold, drawn from one look."""
+"""Rows: entrypoints, workers and jobs as tables show them, drawn from one look."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from bucketq.job import Job, JobStatus, time_within
 from bucketq.listing import mentions
-from bucketq.top.look import Look
-from bucketq.top.trend import waiting_since
+from bucketq.live.look import Look
+from bucketq.live.trend import waiting_since
 
 # The work that is under way comes first, then what needs somebody.
 ORDER = (

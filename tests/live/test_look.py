@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from bucketq import InMemoryStorage, StorageError
-from bucketq.top import look
-from bucketq.top.look import Looker
+from bucketq.live import look
+from bucketq.live.look import Looker
 
 from .watched import WatchedQueue
 

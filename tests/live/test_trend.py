@@ -3,7 +3,7 @@
 import pytest
 
 from bucketq import InMemoryStorage
-from bucketq.top.trend import Times, Trend
+from bucketq.live.trend import Times, Trend
 
 from .watched import WatchedQueue
 
