@@ -62,7 +62,7 @@ def cancelled_at_once(job: Job, reason: str) -> Job:
     return replace(job, status=JobStatus.BLOCKED, is_cancelled=True, error=reason)
 
 
-def placed(job: Job, fate: Callable[[str], bool | None]) -> tuple[Job, str | None]:
+def placed(job: Job, fate: Callable[[str], bool | None], now: datetime) -> tuple[Job, str | None]:
     """A new job with only those in `after` that are not finished, and why it is not to be done, if it is not.
 
     `fate` tells of a job whether it succeeded, or None while that is open; it raises JobNotFoundError if
@@ -81,4 +81,4 @@ def placed(job: Job, fate: Callable[[str], bool | None]) -> tuple[Job, str | Non
                 reason = reason_for(parent_id)
     if unknown:
         raise ParentsUnknownError(tuple(unknown))
-    return without(job, finished, job.created_at), reason
+    return without(job, finished, now), reason

@@ -67,6 +67,20 @@ def test_a_job_that_is_here_and_one_whose_key_is_taken_are_left_out(state):
     assert {one.id for one in state.jobs} == {"1", "3"}
 
 
+def test_a_job_whose_key_is_kept_by_a_finished_one_is_left_out(state):
+    state.enqueue(job("1", key="k", key_for_s=7200))
+    done(state)
+    assert adopt(state, job("2", key="k"), job("3")) == 1
+    assert [one.id for one in state.jobs] == ["3"]
+
+
+def test_a_key_that_was_kept_when_a_job_was_made_is_free_by_now(state):
+    state.enqueue(job("1", key="k", key_for_s=60))
+    [claimed] = state.apply(Dequeue("mail", 1, "t", NOW))
+    state.apply(Ack(Claim.of(claimed), NOW))
+    assert adopt(state, job("2", key="k")) == 1
+
+
 def test_a_dead_job_is_counted_and_archived(state):
     dead = job("1", status=JobStatus.DEAD, attempts=3, error="refused", history=(FAILED,), batch="b")
     adopt(state, NamedBatch("b", JobBatch(total=2, left=1, failed=1, then=job("b", batch="b"))), dead)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from bucketq.archived_job import FinishedStatus
 from bucketq.batches import NamedBatch
 from bucketq.dependents import without
+from bucketq.errors import KeyTakenError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.state.arrivals import WithArrivals
@@ -18,7 +19,7 @@ class WithAdoptions(WithArrivals):
     def adopt(self, job: Job, now: datetime, fates: dict[str, bool | None] | None = None) -> bool:
         """Take over a job, which nobody holds, with its history; `fates` are those of `enqueue`.
 
-        False if it is here, or another job has its unique key. A dead one is counted and archived here
+        False if it is here, or another job has its unique key, or keeps it. A dead one is counted and archived here
         too.
         """
         if self._table.get(job.id):
@@ -27,7 +28,11 @@ class WithAdoptions(WithArrivals):
             # What it waited for did not come along.
             job = without(job, (), now)
         if job.status is not JobStatus.DEAD:
-            is_adopted = self.enqueue(job, "return", fates).id == job.id
+            try:
+                is_adopted = self.enqueue(job, "return", fates, now).id == job.id
+            except KeyTakenError:
+                # By one that is finished, and keeps it for a while.
+                is_adopted = False
             if not is_adopted and job.batch is not None:
                 self._tell(job, False, now)
             return is_adopted

@@ -25,19 +25,25 @@ class WithArrivals(WithEndings):
     """How jobs come into the queue."""
 
     def enqueue(
-        self, job: Job, if_exists: IfExists = "return", fates: dict[str, bool | None] | None = None
+        self,
+        job: Job,
+        if_exists: IfExists = "return",
+        fates: dict[str, bool | None] | None = None,
+        now: datetime | None = None,
     ) -> Job:
         """Put a new job at the end of its priority's line, or aside while it waits for others.
 
         Where another job has its unique key, that one may be told instead. `fates` tells whether
         those to wait for succeeded that are in the queue no more. Raises ParentsUnknownError for
-        others of that kind. What is found out goes there, for the next job.
+        others of that kind. What is found out goes there, for the next job. `now` is for a job
+        that was not made just now.
         """
+        now = now or job.created_at
         if self._table.get(job.id):
             raise ConfigurationError(f"job {job.id} is in the queue already")
         if job.key is not None:
             ended = self.cancelled_total + self.dead_total
-            if (other := self._make_way(job, job.key, if_exists)) is not None:
+            if (other := self._make_way(job, job.key, if_exists, now)) is not None:
                 return other
             if fates and ended != self.cancelled_total + self.dead_total:
                 # Who made way may have been waited for, and is not open any more.
@@ -49,11 +55,11 @@ class WithArrivals(WithEndings):
         if not job.after:
             return self._add(job)
         known = {} if fates is None else fates
-        job, reason = placed(job, lambda parent_id: self._fate(parent_id, known))
+        job, reason = placed(job, lambda parent_id: self._fate(parent_id, known), now)
         self._make_room(_ID_BYTES * len(job.after))
         job = self._add(job)
         if reason is not None:
-            self._cancel(job, reason, job.created_at)
+            self._cancel(job, reason, now)
             return cancelled_at_once(job, reason)
         return job
 
@@ -72,17 +78,17 @@ class WithArrivals(WithEndings):
         self.loads = self.loads.remembered(name, mark)
         self.changes += 1
 
-    def _make_way(self, job: Job, key: str, if_exists: IfExists) -> Job | None:
+    def _make_way(self, job: Job, key: str, if_exists: IfExists, now: datetime) -> Job | None:
         """Let a job have a unique key; or tell which other one it is that has it."""
         if self.kept_keys:
-            self.size -= _KEPT_KEY_BYTES * self.kept_keys.prune(job.created_at)
-        if (kept := self.kept_keys.get(key, job.created_at)) is not None:
+            self.size -= _KEPT_KEY_BYTES * self.kept_keys.prune(now)
+        if (kept := self.kept_keys.get(key, now)) is not None:
             raise KeyTakenError(
                 kept.job_id,
                 f"the key {key!r} was that of job {kept.job_id}, which is finished; it is kept until"
                 f" {kept.until:%Y-%m-%dT%H:%M:%SZ} (key_for)",
             )
-        found = self._holder(key, job.created_at)
+        found = self._holder(key, now)
         if found is None or if_exists == "return":
             return found and found.job
         status = found.job.status
@@ -93,7 +99,7 @@ class WithArrivals(WithEndings):
             )
         self._take_out(found)
         self.turns.hand_on(found.job, job)
-        self._give_up(found.job, FinishedStatus.CANCELLED, job.created_at, f"replaced by {job.id}")
+        self._give_up(found.job, FinishedStatus.CANCELLED, now, f"replaced by {job.id}")
         return None
 
     def _holder(self, key: str, now: datetime) -> Holder | None:

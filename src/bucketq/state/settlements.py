@@ -51,7 +51,7 @@ class WithSettlements(WithAdoptions):
             raise ConfigurationError(f"job {new_id} is in the queue already")
         new = _redriven(found.job, new_id, now)
         if new.key is not None:
-            self._make_way(new, new.key, "raise")
+            self._make_way(new, new.key, "raise", now)
         # Its payload was the dead one's, and so was never without a reference.
         self._take_out(found)
         self._make_room(line_bytes(new))
