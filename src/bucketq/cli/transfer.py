@@ -105,8 +105,10 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     # A file that is there is replaced by the whole of it, or not at all; but never a pipe, or /dev/null.
-    path = Path(file).resolve()
+    path = Path(file)
     is_file = path.is_file() or not path.exists()
+    if is_file:
+        path = path.resolve()
     beside = path.with_name(f"{path.name}.part") if is_file else path
     try:
         with beside.open("wb") as stream:
