@@ -1,5 +1,6 @@
 """`bucketq export` and `import`: what is in the file, what comes of it, and what happens in between."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import bucketq.sync
-from bucketq import DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
+from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
 from bucketq.codec import decode
 from bucketq.transfer import export, take_in
 from bucketq.verify import verify
@@ -346,6 +347,46 @@ async def test_an_export_beside_busy_workers_misses_no_job_that_was_there_all_th
     assert set(ids) - finished <= set(told)
 
 
+async def test_an_export_misses_no_job_that_moves_to_a_segment_before_the_place_it_has_come_to():
+    storage, settings = InMemoryStorage(), Settings(hot_jobs_max=50, segment_jobs_max=100)
+    q, worker = DirectQueue(storage, settings), DirectQueue(storage, settings)
+    parent = await q.enqueue("first")
+    [held] = await q.dequeue("first")
+    blocked = [await q.enqueue("other", after=[parent]) for _ in range(30)]
+    await q.enqueue_many("mail", range(1000))
+    blocked += [await q.enqueue("other", after=[parent]) for _ in range(60)]
+    reads, read = 0, q.read_segment
+
+    async def read_late(segment):
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            # They come into line, have to make room, and a segment that is to be read is used up.
+            await worker.ack(held)
+            await worker.enqueue_many("urgent", range(300), priority=-5)
+            await worker.dequeue("mail", batch_size=400)
+        return await read(segment)
+
+    q.read_segment = read_late
+    told = {json.loads(line).get("job", {}).get("id") async for line in export(q)}
+    assert {job.id for job in blocked} <= told
+
+
+async def test_a_job_that_is_finished_with_its_payload_while_an_export_is_written_is_left_out():
+    async with BrokerQueue(InMemoryStorage()) as q:
+        for number in range(3):
+            await q.enqueue("mail", {"large": "x" * 100_000, "number": number})
+        lines = export(q)
+        told = [await anext(lines), await anext(lines)]
+        for job in await q.dequeue("mail", batch_size=2):
+            await q.ack(job)
+        while [info async for info in q.storage.objects.list("payloads/")][1:]:
+            await asyncio.sleep(0.01)
+        told += [line async for line in lines]
+    assert [json.loads(line)["job"]["json"]["number"] for line in told[1:-1]] == [0, 2]
+    assert json.loads(told[-1]) == {"end": {"jobs": 2, "finished": 0}}
+
+
 def test_finished_jobs_are_exported_to_be_read(source, file, tmp_path, run):
     source.enqueue("mail", {"to": "ada"})
     source.ack(source.dequeue("mail")[0], {"sent": True})
@@ -390,6 +431,15 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(source, tmp_path, ru
     assert run("export", str(link), "--url", f"file://{tmp_path}/source.json").code == 0
     assert link.is_symlink()
     assert '"entrypoint":"mail"' in file.read_text()
+
+
+def test_standard_output_has_another_name(source, tmp_path):
+    source.enqueue("mail")
+    command = [sys.executable, "-m", "bucketq", "export", "/dev/stdout"]
+    url = f"file://{tmp_path}/source.json"
+    ended = subprocess.run([*command, "--url", url], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 0
+    assert '"entrypoint":"mail"' in ended.stdout
 
 
 def without(file, *ids):

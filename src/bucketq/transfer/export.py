@@ -7,7 +7,8 @@ used up before its turn has come; then the queue is looked at again:
       ▲                           └─▶ one was gone ──▶ the rest ─┐
       └───── again, for jobs that were not told, in segments that were not read ◀──┘
 
-So each job that was there all the time is told once, whatever moved meanwhile.
+So each job that was there all the time is told once, whatever moved meanwhile. One that is finished by
+the time at which its payload is asked for may be told or not.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from bucketq.archive import Archive
 from bucketq.batches import NamedBatch
+from bucketq.errors import ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.listing import Chosen, list_jobs
 from bucketq.operation import Listed, ListInFile
@@ -54,11 +56,15 @@ async def export(
         yield _line(schedule)
     for batch_id, batch in state.batches:
         if batch.then is not None:
-            batch = replace(batch, then=await _whole(queue, batch.then))
+            if (then := await _whole(queue, batch.then)) is None:
+                continue
+            batch = replace(batch, then=then)
         yield _line(NamedBatch(batch_id, batch))
     told = 0
     async for job in _live_jobs(queue, state):
-        yield _line(await _whole(queue, job))
+        if (whole := await _whole(queue, job)) is None:
+            continue
+        yield _line(whole)
         told += 1
         if told % _TOLD_EVERY == 0:
             on_progress("jobs", told, max(total, told))
@@ -102,12 +108,14 @@ class _Pass:
         self._queue = queue
         self._first: QueueState | None = state
         self._seen = seen
+        # Jobs may have moved into later ones, to places that the pass had left behind by then.
+        self._at_first = {segment.name for segment in state.backlog}
         self._read: set[str] = set()
 
     @property
     def seen(self) -> frozenset[str]:
         """The segments of which all jobs were told, or have gone elsewhere."""
-        return self._seen | self._read
+        return self._seen | self._read & self._at_first
 
     async def look(self) -> Listed:
         """The jobs in queue.json, and the segments."""
@@ -128,11 +136,17 @@ def _waiting(job: Job) -> Job:
     return replace(given_back([job])[0], progress=None, note=None)
 
 
-async def _whole(queue: Queue, job: Job) -> Job:
-    """A job with its payload, wherever that is."""
+async def _whole(queue: Queue, job: Job) -> Job | None:
+    """A job with its payload, wherever that is; None if both are gone meanwhile. Raises ObjectNotFoundError."""
     if job.payload_object is None:
         return job
-    return replace(job, payload=await queue.fetch_payload(job), payload_object=None, payload_size=0)
+    try:
+        payload = await queue.fetch_payload(job)
+    except ObjectNotFoundError:
+        if await queue.read_job(job) is None:
+            return None
+        raise
+    return replace(job, payload=payload, payload_object=None, payload_size=0)
 
 
 def _line(item: Beginning | Item) -> bytes:
