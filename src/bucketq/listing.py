@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.operation import Listed
 from bucketq.segment import Segment, SegmentLines, key_of
@@ -35,6 +35,11 @@ _RANKS = {
 # After so many jobs the others on the event loop have their turn.
 _JOBS_AT_A_STRETCH = 50
 
+PAGE_SIZE = 100
+PAGE_SIZE_MAX = 1000
+# A page comes soon, however few jobs have what is searched; who wants to goes on from there.
+LOOKED_MAX = 20_000
+
 
 class Chosen(NamedTuple):
     """Which jobs somebody asks for."""
@@ -51,16 +56,53 @@ class Chosen(NamedTuple):
         return self.text is None or mentions(job, self.text)
 
 
+class Page(NamedTuple):
+    """Some jobs, how many were looked at for them, and the token that asks for the next ones.
+
+    There are no more when the token is empty.
+    """
+
+    jobs: list[Job]
+    next_token: str
+    looked: int
+
+
 async def list_jobs(
-    look: Callable[[], Awaitable[Listed]],
-    read: Callable[[Segment], Awaitable[bytes]],
-    chosen: Chosen,
-    after: Place = START,
+    look: Callable[[], Awaitable[Listed]], read: Callable[[Segment], Awaitable[bytes]], chosen: Chosen
 ) -> AsyncIterator[Job]:
-    """The chosen jobs behind a place. Raises CorruptStateError.
+    """The chosen jobs. Raises CorruptStateError.
 
     `look` tells those in queue.json of the status and the entrypoint, and the segments of more.
     """
+    async for job in _walk(look, read, START):
+        if chosen.has(job):
+            yield job
+
+
+async def list_page(
+    look: Callable[[], Awaitable[Listed]],
+    read: Callable[[Segment], Awaitable[bytes]],
+    chosen: Chosen,
+    size: int,
+    token: str,
+) -> Page:
+    """The first of the chosen jobs behind the place of a token, of no more than LOOKED_MAX jobs."""
+    last = _place_of_token(token)
+    jobs: list[Job] = []
+    looked = 0
+    async for job in _walk(look, read, last):
+        if len(jobs) == size or looked == LOOKED_MAX:
+            return Page(jobs, _token_of(last), looked)
+        looked += 1
+        last = place_of(job)
+        if chosen.has(job):
+            jobs.append(job)
+    return Page(jobs, "", looked)
+
+
+async def _walk(
+    look: Callable[[], Awaitable[Listed]], read: Callable[[Segment], Awaitable[bytes]], after: Place
+) -> AsyncIterator[Job]:
     missing = ""
     seen = 0
     while True:
@@ -79,8 +121,7 @@ async def list_jobs(
                 continue
             job = line.pop()
             after = place_of(job)
-            if chosen.has(job):
-                yield job
+            yield job
             seen += 1
             if seen % _JOBS_AT_A_STRETCH == 0:
                 await asyncio.sleep(0)
@@ -98,6 +139,20 @@ def mentions(job: Job, text: str) -> bool:
 def place_of(job: Job) -> Place:
     """Where a job stands in the list."""
     return (_RANKS[job.status], *key_of(job))
+
+
+def _token_of(place: Place) -> str:
+    return ".".join(map(str, place))
+
+
+def _place_of_token(token: str) -> Place:
+    if not token:
+        return START
+    try:
+        rank, first, second, sequence = map(int, token.split("."))
+    except (ValueError, AttributeError):
+        raise ConfigurationError(f"{token!r} is no page token of this queue") from None
+    return rank, first, second, sequence
 
 
 class _Line:

@@ -35,6 +35,7 @@ from bucketq.errors import JobNotFoundError, QueueClosedError
 from bucketq.heartbeat import HeartbeatManager
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import Limits
+from bucketq.listing import PAGE_SIZE, Page
 from bucketq.loop_thread import LoopThread
 from bucketq.new_batch import NewBatch, Then
 from bucketq.new_job import JobOptions
@@ -340,6 +341,18 @@ class Queue:
         )
         while (job := self._run(_next(jobs))) is not None:
             yield job
+
+    def page(
+        self,
+        token: str = "",
+        *,
+        size: int = PAGE_SIZE,
+        status: JobStatus | str | None = None,
+        entrypoint: str | None = None,
+        text: str | None = None,
+    ) -> Page:
+        """One page of what `jobs` lists, and the token that asks for the next one."""
+        return self._run(self._opened.page(token, size=size, status=status, entrypoint=entrypoint, text=text))
 
     def read_file(self) -> QueueState:
         """Read queue.json as it is now, without the segments of its backlog."""

@@ -1,7 +1,7 @@
 """ServedQueue: the queue that a leading broker serves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 
@@ -21,7 +21,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.group import Glance
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.listing import Chosen, Place
+from bucketq.listing import Chosen
 from bucketq.mint import Mint
 from bucketq.operation import (
     Answers,
@@ -172,10 +172,6 @@ class ServedQueue(BrokerQueue):
     async def find_archived(self, job_id: str) -> Ending | None:
         """How a job ended that is not in the queue any more; None if there never was one."""
         return await self._find_archived(job_id)
-
-    def jobs_behind(self, after: Place, chosen: Chosen) -> AsyncIterator[Job]:
-        """The chosen jobs that stand behind a place."""
-        return self._list(chosen, after)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:
         # As the leader knows it: that costs no request.

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
-from bucketq.broker.listing import Page, list_page
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
@@ -23,6 +22,7 @@ from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLa
 from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.limits import Limits, check_limit
+from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Page
 from bucketq.new_job import NAME_MAX, check_new_job
 from bucketq.object_name import PAYLOADS, version_of
 from bucketq.operation import (
@@ -190,10 +190,11 @@ class Service:
         caller: Caller,
     ) -> Page:
         """One page of the jobs that are in the queue."""
+        size = min(page_size or PAGE_SIZE, PAGE_SIZE_MAX)
         page = await self.broker.lead(
-            lambda queue: list_page(queue, status, entrypoint, page_size, page_token)
+            lambda queue: queue.page(page_token, size=size, status=status, entrypoint=entrypoint)
         )
-        return Page(list(map(caller.shown, page.jobs)), page.next_token)
+        return page._replace(jobs=list(map(caller.shown, page.jobs)))
 
     async def read_object(self, name: str, caller: Caller) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""

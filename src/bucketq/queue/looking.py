@@ -8,7 +8,7 @@ from bucketq.codec import decode
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.listing import START, Chosen, Place, list_jobs
+from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Chosen, Page, list_jobs, list_page
 from bucketq.operation import Count, Find, FindBatch, Listed, ListInFile
 from bucketq.queue.channel import Channel
 from bucketq.segment import Segment, SegmentLines, lost
@@ -85,11 +85,36 @@ class Looking(Channel):
         if older_than is not None:
             before = self._clock.now() - timedelta(seconds=seconds_of(older_than, "older_than"))
         told = 0
-        async for job in self._list(Chosen(_status(status), entrypoint, before, text)):
+        chosen = Chosen(_status(status), entrypoint, before, text)
+        async for job in list_jobs(lambda: self._list_in_file(chosen), self.read_segment, chosen):
             yield job
             told += 1
             if told == limit:
                 return
+
+    async def page(
+        self,
+        token: str = "",
+        *,
+        size: int = PAGE_SIZE,
+        status: JobStatus | str | None = None,
+        entrypoint: str | None = None,
+        text: str | None = None,
+    ) -> Page:
+        """One page of what `jobs` lists, and the token that asks for the next one.
+
+            page = await q.page(status="queued", text="alice")
+            while page.next_token:
+                page = await q.page(page.next_token, status="queued", text="alice")
+
+        A page costs the same wherever it is. With a `text` no more than 20,000 jobs are looked at for
+        it, so it may be short, even empty, while its token says that there are more to look at.
+        Raises ConfigurationError.
+        """
+        if not isinstance(size, int) or not 1 <= size <= PAGE_SIZE_MAX:
+            raise ConfigurationError(f"size is a whole number from 1 to {PAGE_SIZE_MAX}, not {size!r}")
+        chosen = Chosen(_status(status), entrypoint, None, text)
+        return await list_page(lambda: self._list_in_file(chosen), self.read_segment, chosen, size, token)
 
     async def read_state(self) -> QueueState:
         """Read the whole queue as it is now, with every segment of its backlog.
@@ -122,9 +147,6 @@ class Looking(Channel):
         """
         content, etag = await self.storage.read()
         return QueueState() if etag is None else decode(content, describe(self.storage))
-
-    def _list(self, chosen: Chosen, after: Place = START) -> AsyncIterator[Job]:
-        return list_jobs(lambda: self._list_in_file(chosen), self.read_segment, chosen, after)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:
         return ListInFile(chosen.status, chosen.entrypoint)(await self.read_file())

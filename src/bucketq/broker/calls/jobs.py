@@ -9,10 +9,10 @@ from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.looking import address_of
 from bucketq.broker.calls.new_job import NewJob
 from bucketq.broker.calls.shapes import Name, Wait
-from bucketq.broker.listing import PAGE_SIZE, PAGE_SIZE_MAX
 from bucketq.broker.served import ServedQueue
 from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus
+from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX
 from bucketq.told import JobTold, QueueCounts, Status, Told, told_result
 
 

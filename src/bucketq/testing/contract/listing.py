@@ -49,6 +49,25 @@ class Listing(QueueSuite):
                 with raises(ConfigurationError):
                     await _ids(q, **wrong)
 
+    async def test_pages_follow_each_other(self) -> None:
+        async with self.open() as q:
+            ids = await q.enqueue_many("mail", range(25))
+            dead = await self._dead_job(q, "thumb", "x")
+            paged, token = [], ""
+            for expected in (10, 10, 6):
+                page = await q.page(token, size=10)
+                assert len(page.jobs) == expected
+                paged += [job.id for job in page.jobs]
+                token = page.next_token
+            assert (paged, token) == ([*ids, dead.id], "")
+            page = await q.page(size=1, status="queued", entrypoint="mail", text=ids[13].upper())
+            assert [job.id for job in page.jobs] == [ids[13]]
+            assert page.looked == 14, "no more than it takes"
+            assert (await q.page(page.next_token, text=ids[13])).jobs == [], "it goes on from there"
+            for wrong in ({"size": 0}, {"size": 1001}, {"token": "here"}, {"status": "finished"}):
+                with raises(ConfigurationError):
+                    await q.page(**wrong)
+
     async def test_a_job_is_read_wherever_it_stands(self) -> None:
         async with self.open() as q:
             ids = await q.enqueue_many("mail", range(30))
