@@ -30,6 +30,9 @@ log = logging.getLogger("bucketq")
 
 T = TypeVar("T")
 
+# Further back nobody waits for; `jobs` reads all.
+_LOOKED_MAX = 20_000
+
 
 class Damage(NamedTuple):
     """Something in the archive that cannot be read: where, and why."""
@@ -101,6 +104,34 @@ class Archive:
             raise ConfigurationError("an event loop is running here: use `async for … in archive.jobs()`")
         for jobs in in_sync(self._batches(wanted)):
             yield from jobs
+
+    async def newest(
+        self, limit: int, *, entrypoint: str | None = None, status: FinishedStatus | str | None = None
+    ) -> list[ArchivedJob]:
+        """The jobs that finished last, the newest first, as far as they are among the last 20,000."""
+        wanted = _wanted(None, None, entrypoint, status)
+        found: list[ArchivedJob] = []
+        looked = 0
+        async for lines in self._lines_backwards():
+            jobs = list(self._decoded(lines.last(_LOOKED_MAX - looked)))
+            looked += len(jobs)
+            found += wanted.among(jobs)
+            # In the order of batches: within one, and between those of two brokers, times may differ.
+            if len(found) >= limit or looked >= _LOOKED_MAX:
+                break
+        return sorted(found, key=lambda job: job.finished_at, reverse=True)[:limit]
+
+    async def _lines_backwards(self) -> "AsyncIterator[ArchiveLines]":
+        state = await self.state()
+        ledger = state.ledger
+        yield ArchiveLines.of("queue.json, finished", [entry.line for entry in ledger.finished])
+        for name, batch in reversed(ledger.sealed.items()):
+            yield await self.sealed_lines(name, batch)
+        without = [parsed for batch in ledger.sealed if (parsed := ArchiveName.parse(batch))]
+        for day in sorted(ledger.archived, reverse=True):
+            there = pieces(await self.objects_of(day), 1, state.version, without=without)
+            for piece in sorted(there, key=lambda piece: (piece.name.hour, piece.last), reverse=True):
+                yield await self.lines(piece)
 
     async def find(self, job: Job | str) -> ArchivedJob | None:
         """The finished job with this id, or None. Its id tells from when on to look for it."""
@@ -250,6 +281,11 @@ class ArchiveLines(NamedTuple):
     def of(cls, name: str, lines: Sequence[bytes]) -> Self:
         """All lines of an object."""
         return cls(name, lines, range(2, 2 + len(lines)))
+
+    def last(self, number: int) -> "ArchiveLines":
+        """The last of them."""
+        first = max(0, len(self.lines) - number)
+        return ArchiveLines(self.name, self.lines[first:], self.numbers[first:])
 
     def where(self, is_wanted: Callable[[bytes], bool]) -> "ArchiveLines":
         """Some of them."""

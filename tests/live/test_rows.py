@@ -33,7 +33,7 @@ async def test_entrypoints_with_all_their_jobs_wherever_these_are(queue):
     assert entrypoint_rows(seen) == [
         EntrypointRow("mail", 1, 0, 1, 10.0, is_paused=False),
         EntrypointRow("resize", 4997, 3, 0, 40.0, is_paused=False),
-        EntrypointRow("report", 0, 0, 0, None, is_paused=True),
+        EntrypointRow("report", 0, 0, 0, None, is_paused=True, scheduled=1),
     ]
 
 
@@ -48,6 +48,15 @@ async def test_the_oldest_wait_is_known_of_jobs_in_segments_alone(queue):
 async def test_a_pause_without_jobs_is_seen(queue):
     await queue.pause("mail")
     assert entrypoint_rows(await look(queue)) == [EntrypointRow("mail", 0, 0, 0, None, is_paused=True)]
+
+
+async def test_a_limit_is_seen_with_its_entrypoint(queue):
+    await queue.limit("mail", max_running=4)
+    first = await queue.enqueue("fax")
+    await queue.enqueue("fax", after=[first])
+    fax, mail = entrypoint_rows(await look(queue))
+    assert (mail.name, mail.limit.max_running) == ("mail", 4)
+    assert (fax.queued, fax.blocked, fax.limit) == (1, 1, None)
 
 
 async def test_workers_with_their_jobs_and_last_heartbeat(queue):

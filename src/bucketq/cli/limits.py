@@ -100,14 +100,13 @@ def _told(limits: "Limits") -> object:
 
 
 def _tell(limits: "Limits") -> None:
+    from bucketq.live.words import spell_limit
+
     rows: list[tuple[object, ...]] = [("the whole queue", "paused")] if limits.is_paused else []
     rows += [(name, "paused") for name in limits.paused]
     for kind, limited in (("", limits.entrypoints), ("limit key ", limits.limit_keys)):
         for name, one in limited.items():
-            parts = [f"{one.max_running} at the same time"] if one.max_running is not None else []
-            if one.rate is not None:
-                parts.append(f"{one.rate:g} a second, {one.tokens_max:g} at once")
-            rows.append((kind + name, "; ".join(parts)))
+            rows.append((kind + name, spell_limit(one)))
     if rows:
         tell_table(("what", "limit"), rows)
     else:

@@ -8,7 +8,6 @@ from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from bucketq.archived_job import ArchivedJob
     from bucketq.queue import Queue
     from bucketq.state import QueueState
 
@@ -40,14 +39,6 @@ async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
         )
     async with connect(url, settings=CURRENT.get().settings()) as queue:
         yield queue
-
-
-async def find_finished(queue: "Queue", job_id: str) -> "ArchivedJob | None":
-    """A job in the archive; None if it is not there, or there is no archive."""
-    from bucketq.archive import Archive
-    from bucketq.storage.port import Bucket
-
-    return await Archive(queue.storage).find(job_id) if isinstance(queue.storage, Bucket) else None
 
 
 async def read_existing(queue: "Queue") -> "QueueState":

@@ -111,9 +111,9 @@ def _told(schedule: "Schedule") -> object:
 
 
 def _times(schedule: "Schedule") -> str:
-    if schedule.cron is None:
-        return f"every {schedule.every_s:g} s"
-    return f"{schedule.cron} {schedule.tz}"
+    from bucketq.live.words import spell_times
+
+    return spell_times(schedule)
 
 
 def _next(schedule: "Schedule") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.lines import Line, indented, one_line, tell
-from bucketq.cli.opened import find_finished, opened
+from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json
 from bucketq.words import printable, spell_moment, spell_time
@@ -15,7 +15,6 @@ from bucketq.words import printable, spell_moment, spell_time
 if TYPE_CHECKING:
     from bucketq.archived_job import ArchivedJob
     from bucketq.job import Attempt, Job
-    from bucketq.queue import Queue
 
 
 async def show(
@@ -31,10 +30,11 @@ async def show(
     Also a finished one, as long as the archive keeps it. Exit code 1: there is no such job.
     """
     from bucketq.job import Job
+    from bucketq.live.finding import fetch_payload, find_job
     from bucketq.told import JobTold
 
     async with opened(url=url) as queue:
-        job = await queue.read_job(job_id) or await find_finished(queue, job_id)
+        job = await find_job(queue, job_id)
         if job is None:
             print(
                 f"bucketq: job {job_id} is neither in the queue nor in its archive; `bucketq jobs` and"
@@ -43,7 +43,7 @@ async def show(
             )
             return 1
         if payload:
-            content = await _payload_of(queue, job)
+            content = await fetch_payload(queue, job)
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
             return 0
@@ -53,15 +53,6 @@ async def show(
         for line in _told(job):
             tell(line)
     return 0
-
-
-async def _payload_of(queue: "Queue", job: "Job | ArchivedJob") -> bytes:
-    from bucketq.archive import Archive
-    from bucketq.job import Job
-
-    return await (
-        queue.fetch_payload(job) if isinstance(job, Job) else Archive(queue.storage).fetch_payload(job)
-    )
 
 
 def _told(job: "Job | ArchivedJob") -> Iterator[Line]:

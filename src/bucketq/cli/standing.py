@@ -3,7 +3,6 @@
 import sys
 from typing import TYPE_CHECKING
 
-from bucketq.cli.opened import find_finished
 from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 
 async def standing(queue: "Queue", job_id: str) -> str:
     """What a job is, wherever that is, and what can be done."""
+    from bucketq.live.finding import find_finished
+
     if (job := await queue.find(job_id)) is not None:
         return _of_live(job)
     if found := await find_finished(queue, job_id):

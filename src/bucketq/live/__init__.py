@@ -5,5 +5,5 @@
        has changed
 
 `look` reads; `trend` and `rows` are pure. Nothing but queue.json is read, so it costs the same
-however deep the queue is.
+however deep the queue is. `finding` and `dead` ask the queue for more, when somebody wants it.
 """

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bucketq.job import Job, JobStatus, time_within
+from bucketq.limits import Limit
 from bucketq.listing import mentions
 from bucketq.live.look import Look
 from bucketq.live.trend import waiting_since
@@ -23,7 +24,7 @@ NOBODY = "(no name)"
 
 
 class EntrypointRow(NamedTuple):
-    """How the jobs of one entrypoint stand, and whether it is paused by name.
+    """How the jobs of one entrypoint stand, whether it is paused by name, and its limit.
 
     How long the oldest one waits is None if none does, or that is not known.
     """
@@ -34,6 +35,9 @@ class EntrypointRow(NamedTuple):
     dead: int
     oldest_wait_s: float | None
     is_paused: bool
+    scheduled: int = 0
+    blocked: int = 0
+    limit: Limit | None = None
 
 
 class WorkerRow(NamedTuple):
@@ -79,8 +83,8 @@ class Filter(NamedTuple):
 
 
 def entrypoint_rows(look: Look) -> list[EntrypointRow]:
-    """The entrypoints with live or dead jobs, or a pause; those that need no look now come last."""
-    state = look.state
+    """The entrypoints with live or dead jobs, a pause or a limit; those that need no look come last."""
+    state, limits = look.state, look.state.limits
     counts = state.counts()
     moments = [(job.entrypoint, waiting_since(job)) for job in state.with_status(JobStatus.QUEUED)]
     for segment in state.backlog:
@@ -97,9 +101,12 @@ def entrypoint_rows(look: Look) -> list[EntrypointRow]:
             counts[name, JobStatus.IN_PROGRESS],
             counts[name, JobStatus.DEAD],
             seconds_since(since[name], look.at) if name in since else None,
-            name in state.limits.paused,
+            name in limits.paused,
+            counts[name, JobStatus.SCHEDULED],
+            counts[name, JobStatus.BLOCKED],
+            limits.entrypoints.get(name),
         )
-        for name in {name for name, _ in counts} | set(state.limits.paused)
+        for name in {name for name, _ in counts}.union(limits.paused, limits.entrypoints)
     ]
     return sorted(rows, key=lambda row: (not (row.queued or row.running or row.dead), row.name))
 

@@ -1,6 +1,12 @@
-"""Words: what a job is, in a few characters."""
+"""Words: what jobs, limits and schedules are, in a few characters."""
 
 from bucketq.job import Job, JobStatus
+from bucketq.limits import Limit
+from bucketq.schedule import Schedule
+from bucketq.told import readable
+
+# More of it is nobody's reading; `bucketq show` prints all of it.
+_PAYLOAD_SHOWN_MAX = 10_000
 
 
 def spell_status(job: Job) -> str:
@@ -13,3 +19,28 @@ def spell_status(job: Job) -> str:
 def short_id(job_id: str) -> str:
     """The end of an id: ids of the same time begin alike."""
     return job_id[-8:]
+
+
+def spell_payload(payload: bytes) -> str:
+    """As much of a payload as people read, JSON in lines of its own."""
+    text = readable(payload) or payload.decode(errors="replace")
+    return text if len(text) <= _PAYLOAD_SHOWN_MAX else f"{text[:_PAYLOAD_SHOWN_MAX]} …"
+
+
+def spell_limit(limit: Limit) -> str:
+    """What is limited.
+
+    >>> spell_limit(Limit(max_running=4, rate=10))
+    '4 at the same time; 10 a second, 10 at once'
+    """
+    parts = [f"{limit.max_running} at the same time"] if limit.max_running is not None else []
+    if limit.rate is not None:
+        parts.append(f"{limit.rate:g} a second, {limit.tokens_max:g} at once")
+    return "; ".join(parts)
+
+
+def spell_times(schedule: Schedule) -> str:
+    """When a schedule ticks."""
+    if schedule.cron is None:
+        return f"every {schedule.every_s:g} s"
+    return f"{schedule.cron} {schedule.tz}"

@@ -15,14 +15,10 @@ from textual.widgets import Static
 
 from bucketq.facts import facts
 from bucketq.job import Job
-from bucketq.live.words import spell_status
+from bucketq.live.words import spell_payload, spell_status
 from bucketq.timeline import timeline
-from bucketq.told import readable
 from bucketq.top.palette import BAD
 from bucketq.words import printable, spell_size
-
-# More of it is nobody's reading; `bucketq show` prints all of it.
-_PAYLOAD_SHOWN_MAX = 10_000
 
 _HELP = (
     ("tab", "go to the next table"),
@@ -111,7 +107,7 @@ def job_sheet(job: Job, payload: bytes) -> Sheet:
         # The timeline has errors of one line.
         if trouble := attempt.trace or ("\n" in (attempt.error or "") and attempt.error):
             parts += [Text(f"Attempt {number}", "bold"), Padding(Text(printable(trouble), BAD), (0, 0, 1, 0))]
-    parts += [Text(f"Payload, {spell_size(len(payload))}", "bold"), Text(printable(_spell_payload(payload)))]
+    parts += [Text(f"Payload, {spell_size(len(payload))}", "bold"), Text(printable(spell_payload(payload)))]
     return Sheet(f"Job {job.id}", Group(*parts))
 
 
@@ -122,8 +118,3 @@ def _pairs(pairs: "Iterator[tuple[str, str]] | tuple[tuple[str, str], ...]") -> 
     for label, value in pairs:
         grid.add_row(label, Text(printable(value)))
     return grid
-
-
-def _spell_payload(payload: bytes) -> str:
-    text = readable(payload) or payload.decode(errors="replace")
-    return text if len(text) <= _PAYLOAD_SHOWN_MAX else f"{text[:_PAYLOAD_SHOWN_MAX]} …"
