@@ -41,7 +41,8 @@ def findings(*arguments, **variables):
 def queue_url(tmp_path):
     url = f"file://{tmp_path}/queue.json"
     with connect(url) as queue:
-        queue.enqueue("send_email")
+        # No terminal obeys a name.
+        queue.enqueue("send_email\x1b[2J")
     return url
 
 
@@ -70,6 +71,7 @@ def test_a_sound_queue_ends_well(queue_url, tmp_path):
     assert all(line.startswith(("ok ", "note ")) for line in lines), ended.stdout
     assert "\x1b" not in ended.stdout
     assert any("1 waiting" in line for line in lines)
+    assert r"(send_email\x1b[2J)" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["queue.json", "queue.json.lock"]
 
 

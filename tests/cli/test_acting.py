@@ -35,6 +35,15 @@ def dead(q, entrypoint="mail", error="no such mailbox"):
     return job.id
 
 
+def test_no_terminal_obeys_the_name_of_a_worker(q, run):
+    job = q.enqueue("mail")
+    q.worker = "web\x1b[2J"
+    q.dequeue("mail")
+    told = run("retry", job.id)
+    assert told.code == 1
+    assert r"runs, on web\x1b[2J;" in told.err
+
+
 def test_retry_does_a_dead_job_again(q, run):
     job_id = dead(q)
     told = run("retry", job_id)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import typer
 
+from bucketq.cli.lines import complain
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code.
@@ -57,7 +59,7 @@ def _end_of_options(arguments: Sequence[str]) -> int:
 def _told(error: Exception, sentence: str, is_debugged: bool) -> int:
     if is_debugged:
         traceback.print_exception(error)
-    print(f"bucketq: {sentence}", file=sys.stderr)
+    complain(sentence)
     return 2
 
 

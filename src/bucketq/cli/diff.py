@@ -1,11 +1,11 @@
 """`bucketq diff`: what happened between two states of a queue."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened, queue_url, read_existing
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json, tell_table
@@ -52,10 +52,9 @@ async def diff(
     changes = list(differences(*states))
     versions = [state.version for state in states]
     if versions[0] > versions[1] or states[0].enqueued_total > states[1].enqueued_total:
-        print(
-            "bucketq: the first state is the later one, or that of another queue; what follows makes sense"
-            " the other way round, if at all",
-            file=sys.stderr,
+        complain(
+            "the first state is the later one, or that of another queue; what follows makes sense the other"
+            " way round, if at all"
         )
     if as_json:
         told = [{name: text for name, text in one._asdict().items() if text} for one in changes]

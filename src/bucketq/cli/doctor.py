@@ -8,6 +8,7 @@ from bucketq.cli.configuration import CURRENT
 from bucketq.cli.opened import queue_url
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json
+from bucketq.words import printable
 
 if TYPE_CHECKING:
     from bucketq.doctor import Finding
@@ -43,7 +44,7 @@ def _tell(finding: "Finding") -> None:
     if not sys.stdout.isatty():
         level, about = f"{finding.level:{_LEVEL_WIDTH}}", f"{finding.about:{_ABOUT_WIDTH}}"
         advice = f" -> {finding.advice}" if finding.advice else ""
-        print(f"{level}{about}{finding.found}{advice}", flush=True)
+        print(printable(f"{level}{about}{finding.found}{advice}"), flush=True)
         return
     from rich.console import Console
     from rich.table import Table
@@ -53,8 +54,8 @@ def _tell(finding: "Finding") -> None:
     row.add_column(width=_LEVEL_WIDTH, style=_STYLES[finding.level])
     row.add_column(width=_ABOUT_WIDTH)
     row.add_column()
-    told = Text(finding.found)
+    told = Text(printable(finding.found))
     if finding.advice:
-        told.append(f"\n{finding.advice}", "italic")
+        told.append(f"\n{printable(finding.advice)}", "italic")
     row.add_row(finding.level, finding.about, told)
     Console().print(row)

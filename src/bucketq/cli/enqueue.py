@@ -1,7 +1,6 @@
 """`bucketq enqueue`: add a job, or one for each line."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from bucketq.cli.durations import duration_of
+from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.progress import shown_progress
@@ -82,10 +82,10 @@ async def enqueue(
         try:
             result = await queue.result(job, timeout=wait_s)
         except TimeoutError as error:
-            print(f"bucketq: {error}; `bucketq show {job.id}` tells how it stands", file=sys.stderr)
+            complain(f"{error}; `bucketq show {job.id}` tells how it stands")
             return 1
         except JobFailedError as error:
-            print(f"bucketq: {error}", file=sys.stderr)
+            complain(str(error))
             return 1
     tell_json({"enqueued": 1, "id": job.id, "result": result} if as_json else result)
     return 0

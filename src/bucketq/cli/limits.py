@@ -8,6 +8,7 @@ from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
+from bucketq.words import printable
 
 if TYPE_CHECKING:
     from bucketq.limits import Limits
@@ -44,7 +45,7 @@ async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = 
     if limits.is_paused:
         print("but the whole queue is paused; `bucketq resume` ends that")
     elif not entrypoint and limits.paused:
-        print(f"still paused: {', '.join(limits.paused)}")
+        print(printable(f"still paused: {', '.join(limits.paused)}"))
     return 0
 
 

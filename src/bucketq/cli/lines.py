@@ -30,15 +30,20 @@ def tell(line: Line) -> None:
         print(line.text)
 
 
+def complain(sentence: str) -> None:
+    """Say something on standard error; it may repeat what somebody else wrote."""
+    print(f"bucketq: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
 def tell_more(limit: int) -> None:
     """Say that a list goes on, where it is not taken for a part of the list."""
-    print(f"bucketq: {limit} are shown, and there are more; --limit 0 lists all", file=sys.stderr)
+    complain(f"{limit} are shown, and there are more; --limit 0 lists all")
 
 
 def tell_none(why: str) -> None:
     """Say to people that a list is empty; to a program, an empty one says it."""
     if sys.stdout.isatty():
-        print(f"bucketq: {why}", file=sys.stderr)
+        complain(why)
 
 
 class Screen:

@@ -1,6 +1,5 @@
 """`bucketq pipeline`, `bucketq replay`: the data pipeline from the command line."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from bucketq.cli.lines import complain
 from bucketq.cli.opened import queue_url
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.progress import shown_progress
@@ -133,7 +133,7 @@ def _watch(
                 if isinstance(error, StepError) and error.is_gone:
                     raise
                 # What goes wrong now may go well the next time.
-                print(f"bucketq: {error}", file=sys.stderr, flush=True)
+                complain(str(error))
             time.sleep(watch_s)
 
 

@@ -1,12 +1,12 @@
 """`bucketq schedules`: jobs that are enqueued again and again, by the clock."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
+from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json, tell_table
@@ -95,7 +95,7 @@ async def remove(
             await queue.unschedule(name)
         except ScheduleNotFoundError:
             there = ", ".join(one.name for one in await queue.schedules()) or "none"
-            print(f"bucketq: there is no schedule {name!r}; there are: {there}", file=sys.stderr)
+            complain(f"there is no schedule {name!r}; there are: {there}")
             return 1
     if as_json:
         tell_json({"removed": name})

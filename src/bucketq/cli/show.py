@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bucketq.cli.lines import Line, indented, one_line, tell
+from bucketq.cli.lines import Line, complain, indented, one_line, tell
 from bucketq.cli.opened import opened
 from bucketq.cli.options import AsJson, Url
 from bucketq.cli.told import tell_json
@@ -36,10 +36,9 @@ async def show(
     async with opened(url=url) as queue:
         job = await find_job(queue, job_id)
         if job is None:
-            print(
-                f"bucketq: job {job_id} is neither in the queue nor in its archive; `bucketq jobs` and"
-                " `bucketq archive` list whole ids",
-                file=sys.stderr,
+            complain(
+                f"job {job_id} is neither in the queue nor in its archive; `bucketq jobs` and `bucketq"
+                " archive` list whole ids"
             )
             return 1
         if payload:

@@ -1,8 +1,8 @@
 """How a job stands that cannot be acted upon, in one sentence with the next step."""
 
-import sys
 from typing import TYPE_CHECKING
 
+from bucketq.cli.lines import complain
 from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def standing(queue: "Queue", job_id: str) -> str:
 def tell_refused(refused: "dict[str, str]") -> None:
     """Say of each job, on standard error, why nothing was done."""
     for sentence in refused.values():
-        print(f"bucketq: {sentence}", file=sys.stderr)
+        complain(sentence)
 
 
 def _of_live(job: "Job") -> str:

@@ -5,6 +5,7 @@ from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError
+from bucketq.words import printable
 
 
 async def verify(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
@@ -29,9 +30,9 @@ async def verify(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
         f" {verdict.payloads} large payloads, {verdict.archived} archived jobs"
     )
     for note in verdict.notes:
-        print(f"note: {note}")
+        print(f"note: {printable(note)}")
     for problem in verdict.problems:
-        print(f"problem: {problem}")
+        print(f"problem: {printable(problem)}")
     count = len(verdict.problems)
     print("sound" if not count else f"{count} problem{'s' if count > 1 else ''}")
     return 0 if verdict.is_sound else 1

@@ -19,8 +19,8 @@ class WithAdoptions(WithArrivals):
     def adopt(self, job: Job, now: datetime, fates: dict[str, bool | None] | None = None) -> bool:
         """Take over a job, which nobody holds, with its history; `fates` are those of `enqueue`.
 
-        False if it is here, or another job has its unique key, or keeps it. A dead one is counted and archived here
-        too.
+        False if it is here, or another job has its unique key, or keeps it. A dead one is counted and
+        archived here too.
         """
         if self._table.get(job.id):
             return False

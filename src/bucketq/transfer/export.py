@@ -137,7 +137,7 @@ def _waiting(job: Job) -> Job:
 
 
 async def _whole(queue: Queue, job: Job) -> Job | None:
-    """A job with its payload, wherever that is; None if both are gone meanwhile. Raises ObjectNotFoundError."""
+    """A job with its payload, wherever that is; None if both are gone. Raises ObjectNotFoundError."""
     if job.payload_object is None:
         return job
     try:
