@@ -66,6 +66,10 @@ class Door:
             return False
         return True
 
+    def welcomes(self, authorization: str | None, caller: Caller) -> bool:
+        """Whether whoever was let in by this header is still who they were then."""
+        return self.knows(authorization) and self._caller_of(authorization) == caller
+
     @asynccontextmanager
     async def visit(
         self, authorization: str | None, peer: str, role: Role, way: str = "", method: str = ""
@@ -125,14 +129,11 @@ class Door:
 
     def _expel(self) -> None:
         # Thousands may stay by the same token, which is looked at once.
-        unwelcome = {who for who in set(self._inside.values()) if not self._is_welcome(*who)}
+        unwelcome = {who for who in set(self._inside.values()) if not self.welcomes(*who)}
         for stay, who in list(self._inside.items()):
             if who in unwelcome:
                 del self._inside[stay]
                 stay.reschedule(asyncio.get_running_loop().time())
-
-    def _is_welcome(self, authorization: str | None, caller: Caller) -> bool:
-        return self.knows(authorization) and self._caller_of(authorization) == caller
 
     def _caller_of(self, authorization: str | None) -> Caller:
         if self._tokens is None:

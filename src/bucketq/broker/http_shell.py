@@ -7,19 +7,18 @@
 /v1/ws                WebSocket: the same in messages, see `ws_shell`
 /v1/objects/{name}    the objects beside the queue, as they are
 /metrics              numbers for Prometheus
+/dashboard            pages for people, if they are asked for: see `bucketq.dashboard`
 /healthz, /readyz     is the process well; does it lead
 """
 
-import asyncio
 import logging
 import math
-import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol
 
 import msgspec
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.telemetry import TelemetryConfig
@@ -34,7 +33,7 @@ from bucketq.broker.calls.call import decode_query
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
-from bucketq.broker.http_connection import HttpConnection
+from bucketq.broker.http_server import HttpServer
 from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
 from bucketq.broker.place import JSON, Endpoint, Place, headers_of, refusal, refuse
@@ -42,11 +41,9 @@ from bucketq.broker.problem import status_of
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.site import Site
-from bucketq.broker.ws_connection import WsConnection
 from bucketq.broker.ws_shell import WsShell
 from bucketq.errors import (
     BucketQError,
-    ConfigurationError,
     TooLargeError,
     TooManyRequestsError,
     UnauthenticatedError,
@@ -56,8 +53,17 @@ from bucketq.wire import BYTES, PROTOBUF, http_refusal_message
 
 log = logging.getLogger("bucketq")
 
-# So many may wait to be accepted, and are accepted at once.
-_BACKLOG = 512
+
+class Pages(Protocol):
+    """Pages for people: an ASGI application that knows which paths are its own."""
+
+    def is_at(self, path: str) -> bool:
+        """Whether this path is one of its own."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI has it."""
+        ...
 
 
 class HttpShell:
@@ -83,9 +89,9 @@ class HttpShell:
         self.places = self._new_places()
         self._plain = {path: place for path, place in self.places.items() if "{" not in path}
         self.app = self._new_app()
-        self._server: _Server | None = None
-        self._listening: socket.socket | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._server: HttpServer | None = None
+        # What else is served here, below its own path: the dashboard, if it is asked for.
+        self.pages: Pages | None = None
 
     async def start(
         self, host: str, port: int, names: Collection[str] | None = None, tls: Tls | None = None
@@ -94,41 +100,15 @@ class HttpShell:
 
         `names` are those that it answers to, besides addresses; None is any.
         """
-        # Before anything listens: what is wrong with the certificates is told here.
-        context = tls.server_context() if tls is not None else None
-        listening = self._listening = _listen(host, port)
-        config = uvicorn.Config(
-            Site(self._answer, self._origins, names),
-            http="httptools",
-            ws=WsConnection,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ssl_context_factory=(lambda *_: context) if context is not None else None,
-            # Whoever says for whom it asks is not believed.
-            proxy_headers=False,
-            ws_max_size=self._allowance.message_bytes_max,
-            # A small message must not become a large one.
-            ws_per_message_deflate=False,
-        )
         self._metrics.connections("http").set_function(lambda: len(self._crowd.connections))
         self._metrics.connections("ws").set_function(lambda: self._ws_shell.connections)
-        self._server = _Server(config, self._crowd)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="bucketq http")
-        await self._server.is_listening.wait()
-        bound: int = listening.getsockname()[1]
-        return bound
+        self._server = HttpServer(Site(self._answer, self._origins, names), self._crowd)
+        return await self._server.start(host, port, tls)
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
-        if self._server is not None and self._serving is not None and self._listening is not None:
-            self._server.config.timeout_graceful_shutdown = int(grace_s)
-            self._server.should_exit = True
-            try:
-                await self._serving
-            finally:
-                self._listening.close()
+        if self._server is not None:
+            await self._server.stop(grace_s)
 
     def _new_app(self) -> FastAPI:
         # /metrics tells of the requests; looking for OpenTelemetry with each of them costs more than routing.
@@ -143,7 +123,12 @@ class HttpShell:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The layers of FastAPI cost as much as adding a job does; plain paths need none of them.
         place = self._plain.get(scope["path"]) if scope["type"] == "http" else None
-        await (self.app if place is None else place)(scope, receive, send)
+        if place is not None:
+            await place(scope, receive, send)
+        elif self.pages is not None and self.pages.is_at(scope["path"]):
+            await self.pages(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     def _new_places(self) -> dict[str, Place]:
         endpoints: list[tuple[str, str, Endpoint]] = [
@@ -250,52 +235,6 @@ class HttpShell:
     def _visit(self, request: Request, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         peer = request.client.host if request.client else ""
         return self._door.visit(request.headers.get("authorization"), peer, role, "http", method)
-
-
-class _Server(uvicorn.Server):
-    """Leaves the signals to whoever runs the broker, tells when it listens, and to all its connections."""
-
-    def __init__(self, config: uvicorn.Config, crowd: Crowd) -> None:
-        super().__init__(config)
-        self.server_state = self._crowd = crowd
-        self.is_listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        loop, tls = asyncio.get_running_loop(), self.config.ssl
-        self.servers = [
-            await loop.create_server(
-                lambda: HttpConnection(self.config, self._crowd),
-                sock=sock,
-                ssl=tls,
-                ssl_handshake_timeout=self._crowd.allowance.header_within_s if tls else None,
-                backlog=_BACKLOG,
-            )
-            for sock in sockets or ()
-        ]
-        self.started = True
-        self.is_listening.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, proto)
-        # A broker that is started again need not wait for the last one's connections to be forgotten.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}; is another program there? {error}"
-        ) from error
-    listening.setblocking(False)
-    return listening
 
 
 async def _body(request: Request, limit: int) -> bytes:

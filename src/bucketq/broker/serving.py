@@ -2,14 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
 
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Beats, Broker
 from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
-from bucketq.broker.http_shell import HttpShell
+from bucketq.broker.http_shell import HttpShell, Pages
 from bucketq.broker.metrics import Metrics
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
@@ -22,6 +23,18 @@ from bucketq.storage.port import Bucket
 from bucketq.tls import Tls
 
 _LAST_CALLS_S = 5.0
+
+
+class Inside(NamedTuple):
+    """The parts of a broker, for whoever shows them to people."""
+
+    storage: Bucket
+    service: Service
+    rpc: Rpc
+    door: Door
+    metrics: Metrics
+    needs_token: bool
+    is_encrypted: bool
 
 
 @asynccontextmanager
@@ -38,6 +51,7 @@ async def serving(
     tokens: TokenFile | Tokens | None = None,
     tls: Tls | None = None,
     allowance: Allowance | None = None,
+    pages: Callable[[Inside], AbstractAsyncContextManager[Pages]] | None = None,
 ) -> AsyncIterator[Broker]:
     """Run a broker for a queue while the block runs; at its end flush, step down and close.
 
@@ -48,7 +62,8 @@ async def serving(
     are told, if it is not `host`; with a port it is the whole address for gRPC. `cors_origins` are those
     whose web pages may talk to the broker. Without tokens everybody may do everything, without TLS
     everybody on the way can read along. With `ca`, `tls` lets only clients in who have a certificate of
-    that authority. Raises ConfigurationError.
+    that authority. `pages` opens what is served beside the queue: the dashboard. Raises
+    ConfigurationError.
     """
     broker = Broker(storage, settings, beats)
     file, known = (tokens, tokens.read()) if isinstance(tokens, TokenFile) else (None, tokens)
@@ -65,6 +80,9 @@ async def serving(
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
         # A token, or a certificate in its name, is what a page lacks that goes by a false one.
         is_open = known is None and tls is None
+        if pages is not None:
+            inside = Inside(storage, service, rpc, door, metrics, known is not None, tls is not None)
+            http_shell.pages = await stack.enter_async_context(pages(inside))
         http_bound = await http_shell.start(host, http_port, (host, name) if is_open else None, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
         broker.http = f"{name}:{http_bound}"

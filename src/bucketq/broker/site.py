@@ -8,7 +8,7 @@ its own name this machine's address, and be of the same origin.
 
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -67,7 +67,7 @@ class Site:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                message["headers"] = _with_defaults(message.get("headers", ()))
                 if origin in self._origins:
                     _allow(MutableHeaders(raw=message["headers"]), origin)
             await send(message)
@@ -93,6 +93,13 @@ class Site:
             raise ForbiddenError(
                 f"pages of {origin} may not talk to this broker; --cors-origin would let them"
             )
+
+
+def _with_defaults(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, with those that it does not set itself: pages for people need others."""
+    own = list(headers)
+    names = {name for name, _ in own}
+    return [*own, *(one for one in _HEADERS if one[0] not in names)]
 
 
 def _allow(headers: MutableHeaders, origin: str | None) -> None:
