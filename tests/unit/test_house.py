@@ -77,6 +77,7 @@ FLOORS = [
     {"spark"},
     {"pipeline"},
     {"top"},
+    {"dashboard"},
     {"demo", "testing", "cli"},
     {"__main__"},
 ]
@@ -181,7 +182,7 @@ def test_the_core_needs_only_msgspec_obstore_and_cronsim():
     allowed = {"bucketq", "msgspec", "obstore", "cronsim", *sys.stdlib_module_names}
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire", "broker"} or path.stem.endswith("_brokers")
-        if room not in {"demo", "testing", "top", "cli", "spark", "pipeline"} and not is_of_brokers:
+        if room not in {"demo", "testing", "top", "dashboard", "cli", "spark", "pipeline"} and not is_of_brokers:
             found = {name.split(".")[0] for name in imports_of(path)} - allowed
             assert not found, f"{path.name} imports {found}"
 
@@ -210,7 +211,7 @@ def test_type_checkers_see_the_public_names_and_where_they_live():
 def test_help_comes_without_what_only_the_work_needs():
     code = (
         "import sys; from bucketq.cli.__main__ import main; main(['--help']);"
-        " heavy = {'msgspec', 'obstore', 'rich', 'pydantic', 'grpc', 'textual', 'pyspark', 'asyncio'};"
+        " heavy = {'msgspec', 'obstore', 'rich', 'pydantic', 'grpc', 'textual', 'pyspark', 'nicegui', 'asyncio'};"
         " sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

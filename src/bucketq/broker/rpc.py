@@ -174,12 +174,11 @@ class Rpc:
 
     async def _leader(self, request: pb.LeaderRequest, caller: Caller) -> pb.LeaderResponse:
         broker = self._service.broker
-        leader = broker.leader
-        if leader is None:
-            return pb.LeaderResponse()
-        return pb.LeaderResponse(
-            address=leader.address, epoch=leader.epoch, is_me=broker.is_leading, http=leader.http
-        )
+        told = pb.LeaderResponse(caller=caller.name, roles=sorted(caller.roles))
+        if (leader := broker.leader) is not None:
+            told.address, told.epoch, told.http = leader.address, leader.epoch, leader.http
+            told.is_me = broker.is_leading
+        return told
 
 
 def parsed(kind: type[M], content: bytes) -> M:

@@ -17,6 +17,11 @@ from bucketq.errors import ConfigurationError, StorageError, UnusableStorageErro
 from bucketq.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from bucketq.broker.http_shell import Pages
+    from bucketq.broker.serving import Inside
     from bucketq.broker.token_file import TokenFile
     from bucketq.broker.tokens import Tokens
     from bucketq.storage.port import Bucket
@@ -45,6 +50,7 @@ class Listening:
     tls_key: Annotated[str, "its key"] = ""
     tls_client_ca: Annotated[str, "let only clients in that have a certificate of this authority"] = ""
     cors_origin: Annotated[list[str] | None, "web pages of this origin may come in; may be repeated"] = None
+    dashboard: Annotated[bool, "show the queue to people too, at /dashboard of the HTTP port"] = False
 
     def __post_init__(self) -> None:
         for port in (self.grpc_port, self.http_port):
@@ -100,6 +106,7 @@ async def serve(
     from bucketq.loopback import is_loopback
     from bucketq.storage import ThrottledStorage, open_storage
 
+    pages = dashboard_of_broker() if listening.dashboard else None
     tokens, tls = _tokens_of(listening), _tls_of(listening)
     if not is_loopback(listening.host):
         _refuse_open_door(listening, tokens is not None, tls is not None)
@@ -123,15 +130,27 @@ async def serve(
         tokens=tokens,
         tls=tls,
         allowance=allowance,
+        pages=pages,
     ) as broker:
         scheme = "https" if tls else "http"
         by_grpc = f"{broker.address}, and at " if broker.address else ""
         log.info("serving %s at %s%s://%s", url, by_grpc, scheme, broker.http)
+        if pages is not None:
+            log.info("the dashboard is at %s://%s/dashboard", scheme, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
     log.info("stopped")
     return 0
+
+
+def dashboard_of_broker() -> "Callable[[Inside], AbstractAsyncContextManager[Pages]]":
+    """What shows a broker to people. Raises ConfigurationError."""
+    try:
+        from bucketq.dashboard.mount import on_broker
+    except ModuleNotFoundError:
+        raise ConfigurationError("the dashboard takes an extra: pip install 'bucketq[dashboard]'") from None
+    return on_broker
 
 
 def _tokens_of(listening: Listening) -> "TokenFile | Tokens | None":

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError, Message
@@ -77,6 +77,11 @@ class MessageBrokers(ABC):
         with understanding(address):
             return ending_of(response.ending) if response.HasField("ending") else None
 
+    async def who_am_i(self, address: str) -> "Introduction":
+        """Ask the broker at an address whom it takes the caller for."""
+        response = await self._ask(address, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
+        return Introduction(response.caller, frozenset(response.roles))
+
     @abstractmethod
     async def _ask(self, address: str, method: str, request: Message, response: type[M]) -> M:
         """Call a method of the broker at an address."""
@@ -92,6 +97,13 @@ class MessageBrokers(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Let go of all connections."""
+
+
+class Introduction(NamedTuple):
+    """Whom a broker takes a caller for: the name of their token, and the roles that it has."""
+
+    name: str
+    roles: frozenset[str]
 
 
 @contextmanager

@@ -809,16 +809,20 @@ class LeaderRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class LeaderResponse(_message.Message):
-    __slots__ = ("address", "epoch", "is_me", "http")
+    __slots__ = ("address", "epoch", "is_me", "http", "caller", "roles")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_ME_FIELD_NUMBER: _ClassVar[int]
     HTTP_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
     address: str
     epoch: int
     is_me: bool
     http: str
-    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ..., http: _Optional[str] = ...) -> None: ...
+    caller: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ..., http: _Optional[str] = ..., caller: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Frame(_message.Message):
     __slots__ = ("id", "method", "body", "refusal")

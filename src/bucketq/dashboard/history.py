@@ -1,0 +1,80 @@
+"""History: the figures of the last minutes, one point a look, for the charts."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bucketq.live.look import Look
+from bucketq.live.trend import Times, Trend
+
+# Ten minutes, of one look a second.
+POINTS_MAX = 600
+
+
+class Point(NamedTuple):
+    """How a queue stood at one moment, and how fast it went. What is not known is None."""
+
+    at_ms: int
+    queued: int
+    running: int
+    scheduled: int
+    blocked: int
+    dead: int
+    enqueued_per_s: float
+    completed_per_s: float
+    wait_median_s: float | None
+    wait_most_s: float | None
+    run_median_s: float | None
+    run_most_s: float | None
+    died: int
+    cancelled: int
+
+
+class History:
+    """The points of the last looks."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=POINTS_MAX)
+        self._last: Look | None = None
+
+    def add(self, look: Look, trend: Trend) -> None:
+        """Take in the next look, and how it went up to it."""
+        stats = look.state.stats
+        was = self._last.state.stats if self._last is not None else stats
+        waits, runs = trend.waits, trend.runs
+        self._last = look
+        self._points.append(
+            Point(
+                int(look.at.timestamp() * 1000),
+                stats.queued,
+                stats.in_progress,
+                stats.scheduled,
+                stats.blocked,
+                stats.dead,
+                round(trend.enqueued_per_s, 2),
+                round(trend.completed_per_s, 2),
+                *_both(waits),
+                *_both(runs),
+                # A queue that was replaced by another one begins to count anew.
+                max(0, stats.dead_total - was.dead_total),
+                max(0, stats.cancelled_total - was.cancelled_total),
+            )
+        )
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """All of them, the newest last."""
+        return tuple(self._points)
+
+    def since(self, at_ms: int) -> list[Point]:
+        """Those that came after a moment."""
+        newer: list[Point] = []
+        for point in reversed(self._points):
+            if point.at_ms <= at_ms:
+                break
+            newer.append(point)
+        return newer[::-1]
+
+
+def _both(times: Times | None) -> tuple[float | None, float | None]:
+    return (None, None) if times is None else (round(times.median_s, 4), round(times.most_s, 4))

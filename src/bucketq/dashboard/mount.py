@@ -1,0 +1,84 @@
+"""Mounting the dashboard: NiceGUI, behind the gate, as one ASGI application.
+
+NiceGUI is one for a whole process, and so is the dashboard.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from nicegui import Client, app, core, ui
+from nicegui.translations import translations
+from starlette.requests import Request
+
+from bucketq.broker.http_shell import Pages
+from bucketq.broker.serving import Inside
+from bucketq.dashboard.frame import Frame
+from bucketq.dashboard.gate import BASE, VISITOR, Gate
+from bucketq.dashboard.house import BrokerHouse, House
+from bucketq.dashboard.page import Page
+from bucketq.dashboard.pages import PAGES
+
+_ASSETS = Path(__file__).parent / "assets"
+# Long enough for a laptop that changes its network; then the server forgets the page.
+_RECONNECT_WITHIN_S = 10.0
+
+
+def on_broker(inside: Inside) -> AbstractAsyncContextManager[Pages]:
+    """The dashboard of a broker, while the block runs."""
+    return mounted(BrokerHouse(inside), is_encrypted=inside.is_encrypted)
+
+
+@asynccontextmanager
+async def mounted(house: House, *, is_encrypted: bool) -> AsyncIterator[Gate]:
+    """The dashboard of a house, while the block runs."""
+    outer = FastAPI(openapi_url=None)
+    _configure(outer)
+    for page in PAGES:
+        _register(page, house)
+    gate = Gate(outer, house, is_encrypted=is_encrypted)
+    async with outer.router.lifespan_context(outer):
+        try:
+            yield gate
+        finally:
+            await gate.close()
+            await house.close()
+
+
+def _configure(outer: FastAPI) -> None:
+    app.add_static_files("/assets", _ASSETS, max_cache_age=3600)
+    app.config.socket_io_js_transports = ["websocket"]
+    core.sio.eio.transports = ["websocket"]
+    # Before anything is drawn: else a page that is to be dark is bright for a moment.
+    app.config.vue_config_script += "\n        bq.applyTheme();\n"
+    translations["en-US"]["connection_lost"] = "The server of this dashboard does not answer."
+    translations["en-US"]["trying_to_reconnect"] = "What you see is old. Trying to reconnect …"
+    ui.add_head_html(
+        f'<link rel="stylesheet" href="{BASE}/assets/dashboard.css">'
+        f'<script src="{BASE}/assets/dashboard.js"></script>',
+        shared=True,
+    )
+    ui.run_with(
+        outer,
+        mount_path=BASE,
+        title="bucketq",
+        favicon=_ASSETS / "icon.svg",
+        dark=None,
+        language="en-US",
+        # Nothing is bound: what changes is drawn.
+        binding_refresh_interval=None,
+        reconnect_timeout=_RECONNECT_WITHIN_S,
+        # Compressing a script takes longer than sending it, and the broker has other things to do.
+        gzip_middleware_factory=None,
+        # Its compiler would run in every browser, and the style sheet is a page long.
+        tailwind=False,
+        show_welcome_message=False,
+    )
+
+
+def _register(page: Page, house: House) -> None:
+    @ui.page(page.path, response_timeout=10.0)
+    async def build(request: Request, client: Client) -> None:
+        frame = Frame(house, request.scope[VISITOR], request, client)
+        await frame.build(page, PAGES)

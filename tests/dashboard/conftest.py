@@ -1,0 +1,33 @@
+"""One browser and one broker for all tests of a module."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.acceptance.served import served
+from tests.dashboard.browser import browser, need_chromium
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium():
+    async with browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """A broker with a dashboard, without tokens."""
+    need_chromium()
+    with served(f"file://{tmp_path_factory.mktemp('queue')}/queue.json", "--dashboard") as broker:
+        broker.wait_for("leading")
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def dashboard(broker):
+    """The address of its dashboard."""
+    return f"http://{broker.http}/dashboard"
