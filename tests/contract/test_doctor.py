@@ -228,6 +228,17 @@ async def test_each_missing_permission_is_named(patient_at) -> None:
     assert await patient_at("seaweedfs").left_behind() == []
 
 
+async def test_options_that_cannot_go_to_other_processes_are_told(patient_at) -> None:
+    patient = patient_at("seaweedfs")
+    keys = {f"aws_{name}": patient.options.pop(name) for name in ("access_key_id", "secret_access_key")}
+    patient.options["session"] = boto3.Session(**keys)
+    findings = await patient.findings()
+    [counted] = about(findings, "concurrent writes")
+    assert (counted.level, "cannot go to other processes" in counted.found) == (Level.FAILED, True)
+    assert levels(findings, "conditional writes", "latency") == {Level.OK}
+    assert await patient.left_behind() == []
+
+
 async def test_who_may_only_read_is_told_so_and_sees_the_queue(patient_at) -> None:
     async with BrokerQueue(patient_at("seaweedfs").storage) as queue:
         await queue.enqueue("send")

@@ -79,9 +79,10 @@ def _finding(total: Tally) -> Finding:
 
 
 async def _count(orders: list[Order]) -> list[Tally]:
+    pickled = list(map(_pickled, orders))
     async with _started(len(orders)) as processes:
-        for process, order in zip(processes, orders, strict=True):
-            _tell(process, pickle.dumps(order))
+        for process, order in zip(processes, pickled, strict=True):
+            _tell(process, order)
         for process in processes:
             await _line(process)
         for process in processes:
@@ -108,6 +109,14 @@ async def _started(count: int) -> AsyncIterator[list[Process]]:
                     os.kill(process.pid, signal.SIGKILL)
             # This also reads what is left in its pipes, so that it can end.
             await process.communicate()
+
+
+def _pickled(order: Order) -> bytes:
+    try:
+        return pickle.dumps(order)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        # Such as a session, with its locks; keys and tokens go.
+        raise StorageError(f"these storage options cannot go to other processes: {error}") from error
 
 
 def _tell(process: Process, said: bytes) -> None:
