@@ -88,6 +88,13 @@ def test_all_options_are_the_jobs(q, run):
     assert run("enqueue", "mail", "--key", "k").out.strip() == job.id
 
 
+def test_blanks_are_no_payload(q, run, stdin):
+    with stdin(b"\n"):
+        assert run("enqueue", "send", "-").code == 0
+    [job] = q.dequeue("send")
+    assert job.payload == b""
+
+
 def test_each_line_is_a_job_and_all_are_one_commit(q, run, stdin):
     with stdin(b'{"n":1}\n\n{"n": 2}\n"three"'):
         told = run("enqueue", "mail", "--lines", "-", "--priority", "4")

@@ -1,4 +1,4 @@
-"""Commands that read standard input, and what they do where there is none, or no end of it."""
+"""Commands that read standard input, and what they do where there is none, or no end of it; or no output."""
 
 import signal
 import subprocess
@@ -33,6 +33,13 @@ def test_one_that_is_closed_is_told(url, command):
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bucketq: standard input is closed")
+
+
+def test_where_output_is_closed_the_work_is_done(url):
+    for command in ("enqueue send 1", "stats"):
+        line = f"{sys.executable} -m bucketq {command} --url {url} >&-"
+        done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0, all is well; 1, something is wrong with the queue, or a job is not there; 2, it could not be done.
     """
+    _open_what_is_closed()
     arguments = [*(sys.argv[1:] if arguments is None else arguments)]
     if is_debugged := "--debug" in arguments[: _end_of_options(arguments)]:
         # Wherever it stands: most people add it to the end of what has failed.
@@ -42,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         # As a shell tells of a program that was ended by Ctrl-C.
         return 130
+
+
+def _open_what_is_closed() -> None:
+    """Whoever started this may have closed standard output, and nobody reads: then it goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _usage(error: typer.TyperException) -> str:

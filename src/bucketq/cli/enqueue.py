@@ -124,8 +124,10 @@ def _payloads(stream: BinaryIO, raw: bool, on_progress: Any) -> Iterator[bytes]:
 
 def payload_of(content: bytes, raw: bool = False) -> bytes:
     """A payload as it was typed. Raises PayloadError if it is no JSON, and should be."""
-    if raw or not content.strip():
+    if raw:
         return content
+    if not content.strip():
+        return b""
     import msgspec
 
     from bucketq.told import NO_JSON
