@@ -25,6 +25,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from bucketq.account import Account
 from bucketq.archive_name import version_of_batch
 from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
@@ -92,9 +93,11 @@ class Committer:
         backoff: Backoff,
         clock: Clock,
         mint: Mint,
+        account: Account,
         figures: Figures | None = None,
     ) -> None:
         self.pace = Pace(settings.commit_interval_s)
+        self.account = account
         self.figures = figures or Figures()
         # As this process last saw it; None when it has to be read before the next commit.
         self.state: QueueState | None = None
@@ -136,6 +139,7 @@ class Committer:
         try:
             answers = await self._settle(batch, riders)
         except Exception as error:
+            self.figures.unknown_unsettled += isinstance(error, OutcomeUnknownError)
             self._keep_riders(riders)
             # Whatever the cache holds of this batch must not outlive its failure.
             self.state = None
@@ -153,6 +157,17 @@ class Committer:
             elif amends := give_answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
+
+    @property
+    def interval_s(self) -> float:
+        """How far commits have to be apart now: as is wanted, as the storage bears, as the budget allows."""
+        return max(self.pace.interval_s, self.account.interval_s())
+
+    @property
+    def held_for_s(self) -> float:
+        """For how long the budget holds the next commit back; 0 if it may go."""
+        interval_s = self.account.interval_s()
+        return max(0.0, self.sent_s + interval_s - self._clock.monotonic_s()) if interval_s else 0.0
 
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.
@@ -181,6 +196,7 @@ class Committer:
         return list(riders.values())
 
     async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
+        began_s = self._clock.monotonic_s()
         patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
         # A conflict would cost some milliseconds.
@@ -188,11 +204,16 @@ class Committer:
             await self._look(patience)
             is_current = True
         while True:
+            assert self.state is not None
+            claims, retries = self.state.claims, self.state.retries
             answers, changed = self._apply(batch, riders)
             if changed:
+                applied = self.state
                 if await self._write(patience):
                     operations = sum(operations_in(pending.operation) for pending, _ in answers)
-                    self.figures.landed(operations)
+                    self.figures.landed(operations, self._clock.monotonic_s() - began_s)
+                    self.figures.claims += applied.claims - claims
+                    self.figures.retries += applied.retries - retries
                     return answers
             elif is_current or not _any_is_answered(answers) or not await self._look(patience):
                 self._keep_riders(riders)
@@ -307,21 +328,29 @@ class Committer:
                     return await self.bucket.write(pieces, if_match=self.etag)
                 return await self._storage.write(b"".join(pieces), if_match=self.etag)
         finally:
-            self.figures.writes.add(self._clock.monotonic_s() - self.sent_s)
+            self.figures.write_s.add(self._clock.monotonic_s() - self.sent_s)
 
     def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
         assert self.state is not None
         if self.state.signatures.holds(self._writer, self._number):
+            self.figures.unknown_landed += 1
             log.info("version %d had landed although its answer was lost", version)
             return True
         if self.state.signatures.forgotten_version >= version:
             raise _unknown(error) from error
         if is_last:
+            self._note_lost(error)
             raise CASConflictError(
                 f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
                 " changed. Try again, or let one BrokerQueue write for many callers."
             ) from error
+        self._note_lost(error)
         return False
+
+    def _note_lost(self, error: Exception) -> None:
+        # A conflict and a slow-down are answers.
+        if not isinstance(error, CASConflictError | SlowDownError):
+            self.figures.unknown_lost += 1
 
     async def _look(self, patience: Patience, unanswered: Exception | None = None) -> bool:
         """Bring the cache up to date; say whether the object had changed."""

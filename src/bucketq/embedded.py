@@ -13,7 +13,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from bucketq.clock import Clock
+from bucketq.account import Account, Spending
+from bucketq.clock import Clock, SystemClock
 from bucketq.commit import Committer, IfAbandoned, Pending, refuse
 from bucketq.errors import QueueClosedError
 from bucketq.figures import Figures
@@ -24,9 +25,14 @@ from bucketq.operation import Heartbeat, Operation
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings
+from bucketq.storage.counted import counted, open_account
 from bucketq.storage.port import ObjectStoragePort
 from bucketq.upkeep import Upkeep
 from bucketq.wanted import Wanted
+
+# A budget holds commits no further apart: callers wait for them, and the heartbeats of workers, of which
+# three at least have to land before one counts as gone.
+WIDEST_S = 10.0
 
 
 class EmbeddedQueue(Queue):
@@ -36,14 +42,37 @@ class EmbeddedQueue(Queue):
     # Where its commits are counted, if it is not for each committer by itself.
     _figures: Figures | None = None
 
+    def __init__(
+        self,
+        storage: ObjectStoragePort,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+        account: Account | None = None,
+    ) -> None:
+        settings, clock = settings or Settings(), clock or SystemClock()
+        widest_s = min(WIDEST_S, settings.stale_after_s / 6)
+        self._account = account or open_account(storage, settings, clock, widest_s)
+        super().__init__(counted(storage, self._account), settings, clock, mint)
+        self.storage = storage
+
+    @property
+    def spending(self) -> Spending:
+        """The requests to the storage so far, what they cost, and whether a budget holds commits back.
+
+        print(f"${queue.spending.dollars_per_month:.2f} a month")
+        """
+        return self._account.spending()
+
     def _new_committer(self) -> Committer:
         return Committer(
-            self.storage,
+            self._storage,
             settings=self.settings,
             backoff=self._backoff,
             clock=self._clock,
             mint=self._mint,
             figures=self._figures,
+            account=self._account,
         )
 
 
@@ -130,6 +159,8 @@ class _Writer:
         deferred = [pending]
         while deferred:
             async with self._turn:
+                if held_s := self.committer.held_for_s:
+                    await asyncio.sleep(held_s)
                 rest = await self.committer.commit(deferred)
                 for amends in rest.amends:
                     await self.committer.commit([Pending(amends, None)])
@@ -164,11 +195,12 @@ class BrokerQueue(EmbeddedQueue):
         settings: Settings | None = None,
         clock: Clock | None = None,
         mint: Mint | None = None,
+        account: Account | None = None,
     ) -> None:
         settings = settings or Settings()
         if stale_timeout is not None:
             settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
-        super().__init__(storage, settings, clock, mint)
+        super().__init__(storage, settings, clock, mint, account)
 
     async def __aenter__(self) -> Self:
         if self._group is not None:

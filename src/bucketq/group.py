@@ -11,11 +11,12 @@ needs a segment of the backlog waits aside until that has been read, and joins a
 
 import asyncio
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from bucketq.clock import Clock
 from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
 from bucketq.errors import QueueClosedError
+from bucketq.glance import Glance
 from bucketq.job import Job
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.operation.chores import DropArchived
@@ -30,18 +31,6 @@ from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
 _OWN_WRITE_S = 0.01
-
-
-class Glance(NamedTuple):
-    """How a queue stands, as far as this process knows without asking the storage."""
-
-    # As of the last commit, or look.
-    stats: Stats
-    segments: int
-    # For how long the job has waited that waits the longest; those in segments are not looked at.
-    longest_wait_s: float
-    commit_interval_s: float
-    commit_interval_wanted_s: float
 
 
 class GroupCommit:
@@ -148,14 +137,8 @@ class GroupCommit:
         committer, state = self._committer, self._committer.state
         if state is None or self.stats is None:
             return None
-        since = state.waiting_since()
-        return Glance(
-            self.stats,
-            len(state.backlog),
-            max(0.0, (self._clock.now() - since).total_seconds()) if since is not None else 0.0,
-            committer.pace.interval_s,
-            committer.pace.wanted_s,
-        )
+        interval_s, wanted_s = committer.interval_s, committer.pace.wanted_s
+        return Glance.at(state, self.stats, self._clock.now(), interval_s, wanted_s)
 
     async def close(self) -> None:
         """Take no more operations, commit those already gathered, and stop."""
@@ -252,7 +235,7 @@ class GroupCommit:
     async def _keep_pace(self) -> None:
         # A commit that was refused at first has sent its last write long after it began.
         last_s = max(self._last_commit_s, self._committer.sent_s)
-        pause_s = last_s + self._committer.pace.interval_s - self._clock.monotonic_s()
+        pause_s = last_s + self._committer.interval_s - self._clock.monotonic_s()
         if pause_s > 0 and not self._closing:
             await asyncio.sleep(pause_s)
         self._last_commit_s = self._clock.monotonic_s()

@@ -95,7 +95,8 @@ class Ledger:
         self.expired = dict(expired or {})
         self.expired_total = expired_total
         self.finished_size = sum(len(entry.line) for entry in self.finished)
-        self._oldest = self._oldest_finished()
+        # When the first of those that are not sealed was finished.
+        self.oldest = self._oldest_finished()
         self._sealed_size = sum(sum(map(len, batch.lines)) for batch in self.sealed.values())
 
     @property
@@ -116,8 +117,8 @@ class Ledger:
         """Take in a job that is finished."""
         self.finished.append(FinishedLine(finished_at, line))
         self.finished_size += len(line)
-        if self._oldest is None or finished_at < self._oldest:
-            self._oldest = finished_at
+        if self.oldest is None or finished_at < self.oldest:
+            self.oldest = finished_at
 
     def stage(self, version: int, parts: Iterable[StagedPart]) -> None:
         """Let staged objects be parts of the batches of this version."""
@@ -138,7 +139,7 @@ class Ledger:
         if len(self.finished) > count:
             while len(self.finished) > count:
                 self.finished_size -= len(self.finished.pop().line)
-            self._oldest = self._oldest_finished()
+            self.oldest = self._oldest_finished()
 
     def seal(self, version: int) -> bool:
         """Fix what is finished as batches, one for each hour, of this version. False if there is nothing."""
@@ -155,12 +156,12 @@ class Ledger:
             sealed[name] = before._replace(lines=(*before.lines, *lines))
         self.sealed = sealed
         self._sealed_size += self.finished_size
-        self.finished, self.finished_size, self._oldest = [], 0, None
+        self.finished, self.finished_size, self.oldest = [], 0, None
         return True
 
     def is_older_than(self, moment: datetime) -> bool:
         """Whether a job has been waiting for a batch since before a time."""
-        return self._oldest is not None and self._oldest <= moment
+        return self.oldest is not None and self.oldest <= moment
 
     def drop(self, name: str) -> bool:
         """Let go of a batch whose object is there, and count its jobs. False if that was done before."""

@@ -80,6 +80,17 @@ class Settings:
     # Whether large payloads are kept as long as the archived job, or only as long as the job.
     archive_payloads: Annotated[bool, "keep large payloads with the archived jobs"] = False
 
+    # What requests to the storage may cost in a month of 31 days. To stay inside, commits are held apart, by
+    # no more than heartbeats and callers bear. It is that of one process: each has its own.
+    budget_per_month: Annotated[float, "dollars that requests of this process may cost a month; 0: any"] = 0.0
+
+    # What a thousand requests cost. Where nothing is said it is the list price of the storage's provider; a
+    # storage of one's own is free.
+    price_per_1000_reads: Annotated[float | None, "dollars for 1,000 reads, if not the list price"] = None
+    price_per_1000_writes: Annotated[float | None, "dollars for 1,000 writes, if not the list price"] = None
+    price_per_1000_lists: Annotated[float | None, "dollars for 1,000 lists, if not the list price"] = None
+    price_per_1000_deletes: Annotated[float | None, "dollars for 1,000 deletes, if not the list price"] = None
+
     # True promises that nobody else writes to this queue. Then an answer such as "the
     # queue is empty" needs no look at the storage first.
     sole_writer: Annotated[bool, "nobody else writes to this queue: some answers need no look"] = False
@@ -91,6 +102,8 @@ class Settings:
                 if not isinstance(value, bool):
                     raise ConfigurationError(f"{field.name} is True or False, not {value!r}")
                 continue
+            if value is None and field.default is None:
+                continue
             wanted = int if isinstance(field.default, int) else int | float
             if not isinstance(value, wanted) or isinstance(value, bool) or not 0 <= value < _TOO_LARGE:
                 kind = "a whole number" if wanted is int else "a number"
@@ -99,10 +112,16 @@ class Settings:
                 raise ConfigurationError(
                     f"archive_keep_days goes up to {_DAYS_MAX}; 0 is for ever: {value!r}"
                 )
-            if value == 0 and field.name not in {
-                "commit_interval_s",
-                "retry_for_s",
-                "payload_inline_max",
-                "archive_keep_days",
-            }:
+            if (
+                value == 0
+                and field.default is not None
+                and field.name
+                not in {
+                    "budget_per_month",
+                    "commit_interval_s",
+                    "retry_for_s",
+                    "payload_inline_max",
+                    "archive_keep_days",
+                }
+            ):
                 raise ConfigurationError(f"{field.name} must be above 0")

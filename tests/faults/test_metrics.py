@@ -55,8 +55,8 @@ def test_commits_and_the_operations_in_them_are_counted():
             await asyncio.gather(*(q.enqueue("mail", number) for number in range(10)))
             assert (figures.commits, figures.operations) == (2, 11)
             assert figures.queue_bytes == len(storage.versions[-1])
-            assert figures.writes.sum_s == pytest.approx(0.04)
-            assert figures.writes.by_bound[4] == 2, "within 25 ms"
+            assert figures.write_s.sum == pytest.approx(0.04)
+            assert figures.write_s.by_bound[4] == 2, "within 25 ms"
             assert await q.dequeue("other") == []
             assert figures.commits == 2, "what changes nothing is no commit"
         async with served(storage, figures) as q:
@@ -74,7 +74,7 @@ def test_each_kind_of_trouble_has_its_count():
             await q.enqueue("mail")
             assert (figures.conflicts, figures.slow_downs, figures.failures) == (1, 2, 2)
             assert (figures.commits, figures.operations) == (1, 1)
-            assert sum(figures.writes.by_bound) == 5
+            assert sum(figures.write_s.by_bound) == 5
             storage.is_down = True
             asyncio.get_running_loop().call_later(1, setattr, storage, "is_down", False)
             failures = figures.failures
@@ -168,7 +168,7 @@ def test_the_pace_and_the_throttle_are_told():
             assert told["bucketq_commit_interval_seconds",] > 0.3
             assert told["bucketq_slow_downs_total",] == 3
             assert told["bucketq_storage_requests_refused_total", "write"] == 3
-            assert told["bucketq_storage_requests_total", "write"] == inner.writes
+            assert told["bucketq_storage_requests_total", "queue", "write"] == inner.writes
             assert told["bucketq_storage_limit_per_second", "write"] == 2
             assert told["bucketq_storage_wait_seconds_total", "write"] > 0
             assert ("bucketq_storage_limit_per_second", "read") not in told, "there is none"

@@ -15,10 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bucketq.account import Spending
 from bucketq.broker.served import ServedQueue
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import leader_of
 from bucketq.election import Election, Leader, LeaderWatch
+from bucketq.embedded import WIDEST_S
 from bucketq.errors import (
     BucketQError,
     ConfigurationError,
@@ -26,11 +28,12 @@ from bucketq.errors import (
     QueueClosedError,
 )
 from bucketq.figures import Figures
-from bucketq.group import Glance
+from bucketq.glance import Glance
 from bucketq.mint import Mint
 from bucketq.settings import Settings
 from bucketq.state import Stats
 from bucketq.storage import ThrottledStorage, ThrottleStats
+from bucketq.storage.counted import CountedBucket, open_account
 from bucketq.storage.port import Bucket, describe
 
 T = TypeVar("T")
@@ -88,22 +91,30 @@ class Broker:
     ) -> None:
         self.address = ""
         self.http = ""
-        self._storage = storage
+        self._given = storage
         self.settings = settings or Settings()
         self._beats = beats or Beats()
-        slowest_s = self.settings.commit_interval_s + _wait_for_writes_s(storage)
+        wait_s = _wait_for_writes_s(storage)
+        slowest_s = self.settings.commit_interval_s + wait_s
         if slowest_s + self._beats.interval_s >= self._beats.timeout_s:
             raise ConfigurationError(
                 f"with up to {slowest_s:g} s from commit to commit and a heartbeat every"
                 f" {self._beats.interval_s:g} s, a timeout of {self._beats.timeout_s:g} s is too short"
             )
         self._clock = clock or SystemClock()
+        # The half of what a heartbeat may be late leaves the other half to a slow storage.
+        spare_s = (self._beats.timeout_s - self._beats.interval_s - wait_s) / 2
+        widest_s = min(WIDEST_S, self.settings.stale_after_s / 6, spare_s)
+        self._account = open_account(storage, self.settings, self._clock, widest_s)
+        self._storage = CountedBucket(storage, self._account)
         self._mint = mint or Mint()
         # Another one each time, so that a broker that was restarted is not taken for itself.
         self.id = self._mint.token()
-        # Those of all its terms, and how many there were.
+        # Those of all its terms, how many there were, and how often it saw the lead pass to another term.
         self.figures = Figures()
         self.terms = 0
+        self.leader_changes = 0
+        self._epoch: int | None = None
         self._watch = LeaderWatch(self._beats.timeout_s)
         self._etag: str | None = None
         self._known: Leader | None = None
@@ -141,9 +152,14 @@ class Broker:
         return self._term.queue.glance() if self._term else None
 
     @property
+    def spending(self) -> Spending:
+        """The requests to the storage so far, what they cost, and whether a budget holds commits back."""
+        return self._account.spending()
+
+    @property
     def throttle(self) -> ThrottleStats | None:
         """What was asked of the storage, if that is throttled."""
-        return self._storage.stats if isinstance(self._storage, ThrottledStorage) else None
+        return self._given.stats if isinstance(self._given, ThrottledStorage) else None
 
     async def lead(
         self,
@@ -232,11 +248,12 @@ class Broker:
                     "another broker leads: %s", leader.address or leader.http, extra={"epoch": leader.epoch}
                 )
             self._known = leader
+            self._note_epoch(leader)
         self._watch.observe(self._known, self._clock.monotonic_s())
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
-        queue = ServedQueue(self._storage, self.settings, self._clock, self._mint, self.figures)
+        queue = ServedQueue(self._given, self.settings, self._clock, self._mint, self.figures, self._account)
         await queue.__aenter__()
         elected = False
         try:
@@ -254,6 +271,7 @@ class Broker:
     async def _lead(self, term: _Term) -> None:
         self._term = term
         self.terms += 1
+        self._note_epoch(term.leader)
         self._changed.set()
         alive_s = self._clock.monotonic_s()
         while not self._stopping.is_set():
@@ -280,6 +298,11 @@ class Broker:
             if leader is None or leader.broker != self.id:
                 self._depose(term, leader, why)
                 return
+
+    def _note_epoch(self, leader: Leader | None) -> None:
+        if leader is not None:
+            self.leader_changes += self._epoch not in (None, leader.epoch)
+            self._epoch = leader.epoch
 
     def _depose(self, term: _Term, leader: Leader | None, why: str) -> None:
         log.warning("leading no more: %s", why, extra={"epoch": term.leader.epoch})

@@ -4,7 +4,8 @@ Everything is read when it is asked for, from what the broker knows anyway: a sc
 request to the storage and no commit. A broker that waits for its turn to lead tells nothing of
 the jobs.
 
-Labels have few values: names from a shell's own tables, never what a client has made up.
+Labels have few values: names from a shell's own tables. Entrypoints are made up by users, so only those
+with the most jobs are told by name.
 """
 
 from collections import Counter
@@ -17,9 +18,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from bucketq.account import Spending
 from bucketq.broker.broker import Broker
-from bucketq.figures import BOUNDS_S, Durations, Figures
-from bucketq.group import Glance
+from bucketq.figures import BOUNDS_S, Figures, Histogram
+from bucketq.glance import ENTRYPOINTS_MAX, Glance
+from bucketq.prices import Requests
 from bucketq.storage import ThrottleStats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -27,6 +30,15 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 # More kinds of requests than all shells know; those beyond it are counted as one.
 _KINDS_MAX = 2000
 _OTHER = "other"
+# The kind of each count, and what it is of: queue.json, or the objects beside it.
+_REQUESTS = {
+    "reads": ("read", "queue"),
+    "writes": ("write", "queue"),
+    "object_reads": ("read", "beside"),
+    "object_writes": ("write", "beside"),
+    "lists": ("list", "beside"),
+    "deletes": ("delete", "beside"),
+}
 
 
 class Metrics:
@@ -50,7 +62,7 @@ class Metrics:
             registry=self._registry,
         )
         self._answers: Counter[tuple[str, str, str]] = Counter()
-        self._took: dict[tuple[str, str], Durations] = {}
+        self._took: dict[tuple[str, str], Histogram] = {}
         self._registry.register(_Collector(lambda: _of_broker(broker)))
         self._registry.register(_Collector(self._of_requests))
         ProcessCollector(registry=self._registry)
@@ -65,7 +77,7 @@ class Metrics:
             method = outcome = _OTHER
         self._answers[transport, method, outcome] += 1
         if (took := self._took.get((transport, method))) is None:
-            took = self._took[transport, method] = Durations()
+            took = self._took[transport, method] = Histogram(BOUNDS_S)
         took.add(seconds)
 
     def connections(self, transport: str) -> Gauge:
@@ -86,7 +98,7 @@ class Metrics:
             labels=["transport", "method"],
         )
         for names, took in self._took.items():
-            seconds.add_metric(names, _buckets(took), took.sum_s)
+            seconds.add_metric(names, _buckets(took), took.sum)
         yield from (requests, seconds)
 
 
@@ -112,11 +124,20 @@ def _of_broker(broker: Broker) -> Iterator[Metric]:
     yield build
     yield _gauge("bucketq_leading", "1 while this broker leads, else 0.", int(broker.is_leading))
     yield _counter("bucketq_terms", "How often this broker has begun to lead.", broker.terms)
+    yield _counter(
+        "bucketq_leader_changes", "How often this broker saw a new term begin.", broker.leader_changes
+    )
     if (leader := broker.leader) is not None:
         yield _gauge("bucketq_epoch", "The number of the election that the leader has won.", leader.epoch)
     yield from _of_engine(broker.figures)
     if (glance := broker.glance()) is not None:
         yield from _of_queue(glance)
+    yield _gauge(
+        "bucketq_queue_bytes_max",
+        "The size of queue.json at which new work is refused.",
+        broker.settings.queue_bytes_max,
+    )
+    yield from _of_spending(broker.spending)
     if (throttle := broker.throttle) is not None:
         yield from _of_storage(throttle)
 
@@ -127,14 +148,32 @@ def _of_engine(figures: Figures) -> Iterator[Metric]:
     yield _counter(
         "bucketq_conflicts", "Writes that were too late: another writer came first.", figures.conflicts
     )
+    unknown = CounterMetricFamily(
+        "bucketq_unknown_outcomes",
+        "Writes whose answer was lost, and what was found: landed, lost, or unsettled if it never was.",
+        labels=["found"],
+    )
+    unknown.add_metric(["landed"], figures.unknown_landed)
+    unknown.add_metric(["lost"], figures.unknown_lost)
+    unknown.add_metric(["unsettled"], figures.unknown_unsettled)
+    yield unknown
     yield _counter("bucketq_slow_downs", "Times the storage asked to slow down.", figures.slow_downs)
     yield _counter("bucketq_storage_failures", "Other failures of the storage.", figures.failures)
+    yield _counter("bucketq_claims", "Jobs that were given to workers.", figures.claims)
+    yield _counter("bucketq_retries", "Attempts that failed, and whose job waits again.", figures.retries)
     yield _gauge("bucketq_queue_bytes", "The size of queue.json with the last commit.", figures.queue_bytes)
-    yield HistogramMetricFamily(
+    yield _histogram(
         "bucketq_write_seconds",
         "How long writes of queue.json took, whatever they were answered.",
-        buckets=_buckets(figures.writes),
-        sum_value=figures.writes.sum_s,
+        figures.write_s,
+    )
+    yield _histogram(
+        "bucketq_commit_seconds",
+        "How long commits took that landed, with all that was tried again; not the wait for their turn.",
+        figures.commit_s,
+    )
+    yield _histogram(
+        "bucketq_commit_operations", "How many operations shared a commit that landed.", figures.batches
     )
 
 
@@ -152,13 +191,22 @@ def _of_queue(glance: Glance) -> Iterator[Metric]:
     )
     yield _gauge(
         "bucketq_longest_wait_seconds",
-        "For how long the queued job that waits the longest has done so; those in segments do not count.",
+        "For how long the queued job that waits the longest has done so.",
         glance.longest_wait_s,
     )
+    yield from _of_entrypoints(glance)
     yield _gauge("bucketq_backlog_segments", "Segments of the backlog.", glance.segments)
+    yield _gauge("bucketq_backlog_jobs", "Jobs in them.", glance.segment_jobs)
+    yield _gauge("bucketq_backlog_bytes", "Bytes of them.", glance.segment_bytes)
+    yield _gauge("bucketq_unarchived_jobs", "Finished jobs that are not archived yet.", glance.unarchived)
+    yield _gauge(
+        "bucketq_archive_lag_seconds",
+        "For how long the first of those has been finished; 0 if there is none.",
+        glance.unarchived_s,
+    )
     yield _gauge(
         "bucketq_commit_interval_seconds",
-        "The least time between two commits now; it widens while the storage asks to slow down.",
+        "The least time between two commits now; slow-downs and a budget widen it.",
         glance.commit_interval_s,
     )
     yield _gauge(
@@ -168,10 +216,55 @@ def _of_queue(glance: Glance) -> Iterator[Metric]:
     )
 
 
+def _of_entrypoints(glance: Glance) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily(
+        "bucketq_entrypoint_jobs",
+        f"Jobs by entrypoint and status: of the {ENTRYPOINTS_MAX} with the most, and of the others together.",
+        labels=["entrypoint", "status"],
+    )
+    waits = GaugeMetricFamily(
+        "bucketq_entrypoint_longest_wait_seconds",
+        "The longest wait by entrypoint, of the same ones.",
+        labels=["entrypoint"],
+    )
+    for name, depth in glance.depths.items():
+        for status, count in depth.jobs.items():
+            jobs.add_metric([name, status.value], count)
+        waits.add_metric([name], depth.longest_wait_s)
+    yield _gauge("bucketq_entrypoints", "Entrypoints with jobs, however many.", glance.entrypoints)
+    yield from (jobs, waits)
+
+
+def _of_spending(spending: Spending) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "bucketq_storage_requests", "Requests to the storage.", labels=["kind", "object"]
+    )
+    dollars = CounterMetricFamily(
+        "bucketq_cost_dollars", "What they cost by the prices known here.", labels=["kind", "object"]
+    )
+    for field, labels in _REQUESTS.items():
+        count = getattr(spending.requests, field)
+        requests.add_metric(labels, count)
+        dollars.add_metric(labels, spending.prices.cost(Requests(**{field: count})))
+    yield from (requests, dollars)
+    yield _gauge(
+        "bucketq_cost_dollars_per_month",
+        "What 31 days would cost at the pace of the last five minutes.",
+        spending.dollars_per_month,
+    )
+    yield _gauge(
+        "bucketq_budget_dollars_per_month", "The budget for it; 0 is none.", spending.budget_per_month
+    )
+    yield _gauge(
+        "bucketq_budget_held_back",
+        "1 while commits are held back to stay inside the budget, else 0.",
+        int(spending.is_held_back),
+    )
+
+
 def _of_storage(throttle: ThrottleStats) -> Iterator[Metric]:
     kinds = (("read", throttle.reads), ("write", throttle.writes))
     families: list[tuple[Callable[..., GaugeMetricFamily | CounterMetricFamily], str, str, str]] = [
-        (CounterMetricFamily, "requests", "total", "Requests to the storage."),
         (CounterMetricFamily, "requests_waited", "waited_total", "Requests that had to wait for their turn."),
         (CounterMetricFamily, "wait_seconds", "waited_s", "For how long they waited, all together."),
         (
@@ -197,9 +290,13 @@ def _of_storage(throttle: ThrottleStats) -> Iterator[Metric]:
         yield metric
 
 
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    bounds = [*map(str, BOUNDS_S), "+Inf"]
-    return list(zip(bounds, accumulate(durations.by_bound), strict=True))
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = [*map(str, histogram.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(histogram.by_bound), strict=True))
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
+    return HistogramMetricFamily(name, text, buckets=_buckets(histogram), sum_value=histogram.sum)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

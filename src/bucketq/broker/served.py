@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 
+from bucketq.account import Account
 from bucketq.archive import Archive
 from bucketq.clock import Clock
 from bucketq.election import Election, Leader, Result
@@ -19,7 +20,7 @@ from bucketq.errors import (
     ObjectNotFoundError,
 )
 from bucketq.figures import Figures
-from bucketq.group import Glance
+from bucketq.glance import Glance
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import Chosen
 from bucketq.mint import Mint
@@ -59,8 +60,9 @@ class ServedQueue(BrokerQueue):
         clock: Clock | None = None,
         mint: Mint | None = None,
         figures: Figures | None = None,
+        account: Account | None = None,
     ) -> None:
-        super().__init__(storage, settings=settings, clock=clock, mint=mint)
+        super().__init__(storage, settings=settings, clock=clock, mint=mint, account=account)
         self._figures = figures
 
     def glance(self) -> Glance | None:
@@ -155,9 +157,9 @@ class ServedQueue(BrokerQueue):
     @property
     def archive(self) -> Archive:
         """The finished jobs."""
-        if not isinstance(self.storage, Bucket):
+        if not isinstance(self._storage, Bucket):
             raise ConfigurationError("a broker serves a storage with objects beside the queue")
-        return Archive(self.storage, clock=self._clock)
+        return Archive(self._storage, clock=self._clock)
 
     async def look_up(self, job_id: str, wait_s: float) -> Job | Ending:
         """How a job ended; or how it stands, if it has not within some seconds. Raises JobNotFoundError."""
@@ -181,7 +183,7 @@ class ServedQueue(BrokerQueue):
     async def read_object(self, name: str) -> bytes:
         """The content of an object, or of queue.json, whose name is empty. Raises ObjectNotFoundError."""
         if not name:
-            return (await self.storage.read())[0]
+            return (await self._storage.read())[0]
         if self._objects is None:
             raise ObjectNotFoundError(f"no object {name!r}: this storage has none")
         return await self._objects.read(name)

@@ -84,7 +84,7 @@ def with_settings(command: Callable[..., T]) -> Callable[..., T]:
     return run
 
 
-_METAVARS = {int: "N", float: "N", str: "TEXT", list[str] | None: "TEXT"}
+_METAVARS = {int: "N", float: "N", float | None: "N", str: "TEXT", list[str] | None: "TEXT"}
 
 
 def _options_of(kind: Any) -> Iterator[inspect.Parameter]:

@@ -42,7 +42,8 @@ class Channel(ABC):
         clock: Clock | None = None,
         mint: Mint | None = None,
     ) -> None:
-        self.storage = storage
+        # As it was given; and as it is asked.
+        self.storage = self._storage = storage
         self.settings = settings or Settings()
         self._clock = clock or SystemClock()
         self._mint = mint or Mint()
@@ -119,9 +120,9 @@ class Channel(ABC):
         return knowing(operation, finished)
 
     async def _find_archived(self, job_id: str) -> Ending | None:
-        if not isinstance(self.storage, Bucket):
+        if not isinstance(self._storage, Bucket):
             return None
-        found = await Archive(self.storage, clock=self._clock).find(job_id)
+        found = await Archive(self._storage, clock=self._clock).find(job_id)
         return None if found is None else Ending.of(found)
 
     @abstractmethod

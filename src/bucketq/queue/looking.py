@@ -124,7 +124,7 @@ class Looking(Channel):
         """
         seen = None
         while True:
-            content, etag = await self.storage.read()
+            content, etag = await self._storage.read()
             if etag is None:
                 return QueueState()
             state = decode(content, describe(self.storage))
@@ -145,7 +145,7 @@ class Looking(Channel):
 
         It costs the same however many jobs wait; `state.stats` counts those in segments too.
         """
-        content, etag = await self.storage.read()
+        content, etag = await self._storage.read()
         return QueueState() if etag is None else decode(content, describe(self.storage))
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:

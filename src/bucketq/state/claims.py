@@ -120,6 +120,8 @@ class WithClaims(WithEndings):
         if status is JobStatus.DEAD:
             self.dead_total += 1
             self._finish(job, FinishedStatus.DEAD, attempt.ended_at, error)
+        else:
+            self.retries += 1
         return ended
 
     def _end_cancelled(self, job: Job, now: datetime, error: str | None) -> Job:

@@ -33,8 +33,9 @@ class Contents:
     """All jobs of a queue, and what has happened to those that are gone.
 
     `version` grows by one with every commit. `changes` counts changes, so that "nothing
-    happened" is seen without comparing. `dropped` collects the names of objects that are not
-    referred to any more; `size` is about the bytes of queue.json.
+    happened" is seen without comparing; `claims` and `retries` count those among them.
+    `dropped` collects the names of objects that are not referred to any more; `size` is about
+    the bytes of queue.json.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Contents:
         # Whether finished jobs go to the archive; else they are only counted.
         self.archives = False
         self.size = 0
-        self.changes = 0
+        self.changes = self.claims = self.retries = 0
         self._table = JobTable(jobs)
         self._journal = Journal()
         self.batches = Batches(self._journal, batches)

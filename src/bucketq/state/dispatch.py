@@ -54,6 +54,7 @@ class WithDispatch(WithEndings):
             heartbeat_at=now,
         )
         self._put(claimed)
+        self.claims += 1
         if self._is_limited:
             self._dispatcher.began(job, now)
         if job.turn:

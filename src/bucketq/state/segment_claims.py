@@ -45,6 +45,7 @@ class WithSegmentClaims(WithDispatch):
         hold = Hold(token=token, worker=worker, claimed_at=now, heartbeat_at=now)
         claimed = replace(segment, status=_IN_PROGRESS, hold=hold)
         self._swap(segment, [claimed])
+        self.claims += claimed.count
         self._table.ready.forget(entrypoint)
         return claimed
 
@@ -70,6 +71,7 @@ class WithSegmentClaims(WithDispatch):
             error=STALE,
         )
         self._swap(segment, [replace(segment, status=_QUEUED, hold=None, plain=False, crash=crash)])
+        self.retries += segment.count
 
     def settle_segment(
         self,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bucketq.archived_job import kept_payloads, line_of
 from bucketq.ending import Ending
 from bucketq.errors import JobNotFoundError
-from bucketq.job import Job, JobStatus
+from bucketq.job import Job, JobStatus, time_within
 from bucketq.segment import Segment, due_moment
 from bucketq.state.contents import Contents
 from bucketq.unique import Holder
@@ -141,10 +141,23 @@ class View(Contents):
         """How many jobs wait, of some entrypoints or of all, without looking at them."""
         return self._table.ready.count(wanted) + self.backlog.count(_QUEUED, wanted)
 
-    def waiting_since(self) -> datetime | None:
-        """Since when the job does that waits the longest of those in queue.json itself."""
-        queued = (job for job in self._table if job.status is _QUEUED)
-        return min((job.run_at or job.created_at for job in queued), default=None)
+    def waits(self) -> dict[str, datetime]:
+        """By entrypoint, since when the job waits that does so the longest.
+
+        What is in segments was enqueued then, about, and nobody knows when it came due.
+        """
+        moments = [
+            (job.entrypoint, job.run_at or job.created_at) for job in self._table if job.status is _QUEUED
+        ]
+        moments += [
+            (segment.entrypoint, enqueued_at)
+            for segment in self.backlog
+            if segment.status is _QUEUED and (enqueued_at := time_within(segment.ids)) is not None
+        ]
+        waits: dict[str, datetime] = {}
+        for entrypoint, moment in moments:
+            waits[entrypoint] = min(moment, waits.get(entrypoint, moment))
+        return waits
 
     def _count(self, status: JobStatus) -> int:
         return self._table.count(status) + self.backlog.count(status)

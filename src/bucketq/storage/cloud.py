@@ -56,6 +56,8 @@ class CloudStorage:
     """One object in a bucket, whichever cloud it is in."""
 
     scheme: ClassVar[str]
+    # Those of the environment that name a server, as obstore heeds them.
+    _endpoint_variables: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,
@@ -67,6 +69,9 @@ class CloudStorage:
     ) -> None:
         self._bucket_url = f"{self.scheme}://{bucket}/"
         self.url = self._bucket_url + key
+        self.endpoint_url = endpoint_url or next(
+            filter(None, map(os.environ.get, self._endpoint_variables)), None
+        )
         # What is proven of one queue's storage is proven of every queue's in the same bucket.
         self._place = self._bucket_url, endpoint_url
         self._store = _build(open_store, {**_TIMEOUTS, **http})
@@ -183,6 +188,7 @@ class S3Storage(CloudStorage):
     """
 
     scheme = "s3"
+    _endpoint_variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
     def __init__(
         self,

@@ -136,6 +136,12 @@ def describe(storage: ObjectStoragePort) -> str:
     return str(getattr(storage, "url", type(storage).__name__))
 
 
+def endpoint_of(storage: ObjectStoragePort) -> str | None:
+    """Where the storage's server is, if that was said; else it is the cloud's own."""
+    endpoint_url: str | None = getattr(storage, "endpoint_url", None)
+    return endpoint_url
+
+
 def check_object_name(name: str) -> None:
     """Raise StorageError for a name that a storage would change, hide, or look for elsewhere.
 

@@ -19,7 +19,7 @@ from enum import IntEnum
 
 from bucketq.clock import Clock, SystemClock
 from bucketq.errors import SlowDownError
-from bucketq.storage.port import Bucket, ObjectInfo, Objects, Provable, Watchable, describe
+from bucketq.storage.port import Bucket, ObjectInfo, Objects, Provable, Watchable, describe, endpoint_of
 from bucketq.token_bucket import TokenBucket
 
 # Those ahead may have gone away meanwhile; and whoever oversleeps its turn holds up the other line.
@@ -74,6 +74,7 @@ class ThrottledStorage:
     ) -> None:
         clock = clock or SystemClock()
         self.url = describe(storage)
+        self.endpoint_url = endpoint_of(storage)
         self._storage = storage
         self._reads = _Gate(reads_per_s, burst, clock)
         self._writes = _Gate(writes_per_s, burst, clock)

@@ -6,6 +6,7 @@ from bucketq.told.payload import NO_JSON, Encoding, readable, told_payload, told
 from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
 from bucketq.told.schedule import ScheduleTold
 from bucketq.told.shape import Status, Told
+from bucketq.told.spending import RequestsTold, SpendingTold
 from bucketq.told.stats import QueueCounts, QueueStats
 
 __all__ = [
@@ -20,7 +21,9 @@ __all__ = [
     "QueueCounts",
     "QueueStats",
     "QueueTold",
+    "RequestsTold",
     "ScheduleTold",
+    "SpendingTold",
     "Status",
     "Told",
     "TypeCounts",

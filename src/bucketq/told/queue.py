@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Self
 
-from bucketq.job import JobStatus, time_within
+from bucketq.job import JobStatus
 from bucketq.state import QueueState
 from bucketq.told.shape import Told
 from bucketq.told.stats import QueueStats
@@ -53,7 +53,7 @@ class QueueTold(QueueStats, omit_defaults=True):
             segments=len(state.backlog),
             is_paused=state.limits.is_paused,
             types=_types(state),
-            oldest_at=_oldest(state),
+            oldest_at=min(state.waits().values(), default=None),
             leader=leader
             and BrokerTold(
                 address=leader.address, http=leader.http, epoch=leader.epoch, beat_at=leader.beat_at
@@ -72,10 +72,3 @@ def _types(state: QueueState) -> list[TypeCounts]:
         )
         for name in names
     ]
-
-
-def _oldest(state: QueueState) -> datetime | None:
-    waiting = [segment for segment in state.backlog if segment.status is JobStatus.QUEUED]
-    moments = [time_within(segment.ids) for segment in waiting]
-    known = (moment for moment in (state.waiting_since(), *moments) if moment is not None)
-    return min(known, default=None)

@@ -6,7 +6,7 @@ from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Call, Visit, call
 from bucketq.broker.calls.looking import Nothing
 from bucketq.storage import RequestStats
-from bucketq.told import Told
+from bucketq.told import SpendingTold, Told
 
 
 class Requests(Told, omit_defaults=False):
@@ -22,7 +22,7 @@ class Requests(Told, omit_defaults=False):
 
 
 class Pace(Told, omit_defaults=False):
-    """The commits of this broker, and the least time between two. A slow-down widens it."""
+    """The commits of this broker, and the least time between two. Slow-downs and a budget widen it."""
 
     commits: int
     operations: int
@@ -33,16 +33,20 @@ class Pace(Told, omit_defaults=False):
 
 
 class ThrottleStats(Told, omit_defaults=False):
-    """Reads and writes, and the pace of the commits. A broker that waits to lead has no interval yet."""
+    """The pace of the commits, all requests with what they cost, and those that are limited.
+
+    A broker that waits to lead has no interval yet.
+    """
 
     pace: Pace
+    spending: SpendingTold
     reads: Requests | UnsetType = UNSET
     writes: Requests | UnsetType = UNSET
 
 
 @call("getThrottleStats", "GET /v1/throttle-stats", Role.VIEWER)
 async def get_throttle_stats(visit: Visit, asked: Nothing) -> ThrottleStats:
-    """Tell what the storage was asked, who had to wait, and how fast commits follow each other."""
+    """Tell what the storage was asked, what that costs, who had to wait, and how fast commits follow."""
     broker = visit.service.broker
     figures, glance, throttle = broker.figures, broker.glance(), broker.throttle
     pace = Pace(
@@ -53,9 +57,11 @@ async def get_throttle_stats(visit: Visit, asked: Nothing) -> ThrottleStats:
         commit_interval_seconds=glance.commit_interval_s if glance else UNSET,
         commit_interval_wanted_seconds=glance.commit_interval_wanted_s if glance else UNSET,
     )
+    spending = SpendingTold.of(broker.spending)
     if throttle is None:
-        return ThrottleStats(pace=pace)
-    return ThrottleStats(pace=pace, reads=_requests(throttle.reads), writes=_requests(throttle.writes))
+        return ThrottleStats(pace=pace, spending=spending)
+    reads, writes = _requests(throttle.reads), _requests(throttle.writes)
+    return ThrottleStats(pace=pace, spending=spending, reads=reads, writes=writes)
 
 
 def _requests(stats: RequestStats) -> Requests:
