@@ -418,6 +418,16 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(source, tmp_path, r
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_file_that_is_replaced_is_read_by_nobody_else_than_before(source, tmp_path, run):
+    kept, of_another = tmp_path / "kept.jsonl", tmp_path / "kept.jsonl.part"
+    kept.touch(mode=0o600)
+    of_another.write_text("another export, under way")
+    assert run("export", str(kept), "--url", f"file://{tmp_path}/source.json").code == 0
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_text()
+    assert sorted(tmp_path.glob("*.part")) == [of_another]
+
+
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(source, tmp_path, run):
     source.enqueue("mail")
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"

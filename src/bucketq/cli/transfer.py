@@ -1,5 +1,6 @@
 """`bucketq export` and `import`: a whole queue as a file that people can read, and back."""
 
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,8 @@ async def _write(file: str, lines: AsyncIterator[bytes]) -> bytes:
 
 @contextmanager
 def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
+    import secrets
+
     if file == _STDIO:
         yield sys.stdout.buffer
         return
@@ -109,9 +112,12 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
     is_file = path.is_file() or not path.exists()
     if is_file:
         path = path.resolve()
-    beside = path.with_name(f"{path.name}.part") if is_file else path
+    # By a name of its own: another export to the same file may be under way.
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part") if is_file else path
     try:
         with beside.open("wb") as stream:
+            if is_file and path.exists():
+                shutil.copymode(path, beside)
             yield stream
         if is_file:
             beside.replace(path)
@@ -125,7 +131,6 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
 @contextmanager
 def _at_hand(file: str) -> Iterator[Path]:
     """A file that can be read twice."""
-    import shutil
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
