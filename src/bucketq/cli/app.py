@@ -16,6 +16,7 @@ from bucketq.cli.archive import archive
 from bucketq.cli.cancel import cancel
 from bucketq.cli.config import config
 from bucketq.cli.configuration import CURRENT, FILE, Configuration
+from bucketq.cli.dashboard import dashboard
 from bucketq.cli.dead import discard, redrive, retry
 from bucketq.cli.diff import diff
 from bucketq.cli.doctor import doctor
@@ -112,6 +113,7 @@ _COMMANDS: list[tuple[str, str, Callable[..., Any]]] = [
     (_LOOK, "archive", archive),
     (_LOOK, "diff", diff),
     (_LOOK, "top", top),
+    (_LOOK, "dashboard", dashboard),
     (_ACT, "retry", retry),
     (_ACT, "redrive", redrive),
     (_ACT, "discard", discard),

@@ -28,6 +28,7 @@ class LiveChart:
     def __init__(
         self, frame: Frame, title: str, lines: Sequence[Line], *, unit: str = "", is_stacked: bool = False
     ) -> None:
+        self._frame = frame
         self._history = frame.watch.history
         self._fields = [Point._fields.index(line.field) for line in lines]
         points = self._history.points
@@ -48,9 +49,7 @@ class LiveChart:
         if newer:
             self._last_ms = newer[-1].at_ms
             rows = [self._row(point) for point in newer]
-            self._chart.client.run_javascript(
-                f"bq.push({self._chart.id},{msgspec.json.encode(rows).decode()},{POINTS_MAX})"
-            )
+            self._frame.run(f"bq.push({self._chart.id},{msgspec.json.encode(rows).decode()},{POINTS_MAX})")
 
 
 def _options(lines: Sequence[Line], rows: list[list[Any]], unit: str, is_stacked: bool) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Frame:
         self._on_look: list[Callable[[Look], None]] = []
         self._on_second: list[Callable[[], None]] = []
         self._buttons: list[ui.button] = []
+        self._scripts: list[str] = []
         self._is_leaving = False
 
     @property
@@ -159,14 +160,16 @@ class Frame:
         ui.page_title(f"{page.title} · bucketq")
         with suppress(TimeoutError):
             await self.watch.fresh()
+        text("a", "Skip to the content", "bq-skip").props["href"] = "#main"
         self._build_header()
-        self._build_navigation(page, pages)
         self._help = _help_dialog()
-        with ui.element("main").classes("bq-main").props('id="main" tabindex="-1"'):
-            self._build_banner()
-            with ui.element("div").classes("bq-page") as body:
-                text("h1", page.title, "bq-title")
-                await self._draw(page, body)
+        with ui.element("div").classes("bq-body"):
+            self._build_navigation(page, pages)
+            with ui.element("main").classes("bq-main").props('id="main" tabindex="-1"'):
+                self._build_banner()
+                with ui.element("div").classes("bq-page") as body:
+                    text("h1", page.title, "bq-title")
+                    await self._draw(page, body)
         self.each_second(self._show_standing)
         self.watch.join(self._client, self._redraw)
         self._client.on_delete(lambda: self.watch.leave(self._client))
@@ -199,6 +202,16 @@ class Frame:
                     draw(look)
             for tick in self._on_second:
                 tick()
+        self._send_scripts()
+
+    def run(self, script: str) -> None:
+        """Run something in the browser, together with all else that this second brings."""
+        self._scripts.append(script)
+
+    def _send_scripts(self) -> None:
+        if self._scripts:
+            self._client.run_javascript(";".join(self._scripts))
+            self._scripts.clear()
 
     def _lead_out(self) -> None:
         """To signing in: whoever was let in is not welcome any more."""
@@ -209,26 +222,25 @@ class Frame:
             ui.navigate.to(f"/sign-in?expired=1&next={path}")
 
     def _build_header(self) -> None:
-        ui.html('<a class="bq-skip" href="#main">Skip to the content</a>', sanitize=False)
-        with ui.header(elevated=False).classes("bq-header"):
-            ui.button(icon="menu", on_click=lambda: self._drawer.toggle()).props(
-                'flat round dense aria-label="Navigation" id="bq-menu"'
-            )
-            with link("", "/", "bq-brand").props('aria-label="bucketq, overview"'):
+        with ui.element("header").classes("bq-header"):
+            _icon_button("menu", "Navigation", "bq-menu", "bq.turnMenu()").props["aria-expanded"] = "false"
+            with link("", "/", "bq-brand") as brand:
+                brand.props["aria-label"] = "bucketq, overview"
                 ui.element("img").props(f'src="{BASE}/assets/icon.svg" alt="" width="26" height="26"')
-                ui.label("bucketq").classes("bq-brand-name")
-            ui.label(self.house.url).classes("bq-url").props["title"] = self.house.url
+                text("span", "bucketq", "bq-brand-name")
+            text("div", self.house.url, "bq-url").props["title"] = self.house.url
             ui.element("div").classes("bq-space")
-            with ui.row().classes("bq-state").props('role="status" aria-live="polite"') as self._state:
-                self._state_icon = ui.icon("hourglass_empty")
-                self._state_text = ui.label("")
-            self._leader = ui.label("").classes("bq-leader")
-            ui.button(icon="contrast").props(
-                'flat round dense aria-label="Light, dark, or as the system has it" id="bq-theme"'
-            ).on("click", js_handler="() => bq.turnTheme()")
-            ui.button(icon="keyboard", on_click=lambda: self._help.open()).props(
-                'flat round dense aria-label="Keyboard shortcuts" id="bq-help"'
-            ).classes("bq-wide")
+            with (
+                ui.element("div").classes("bq-state").props('role="status" aria-live="polite"') as self._state
+            ):
+                self._state_icon = ui.icon("hourglass_empty").props('aria-hidden="true"')
+                self._state_text = text("span", "")
+            self._leader = text("div", "", "bq-leader")
+            _icon_button("contrast", "Light, dark, or as the system has it", "bq-theme", "bq.turnTheme()")
+            help_button = ui.button(icon="keyboard", on_click=lambda: self._help.open())
+            help_button.props('flat round dense aria-label="Keyboard shortcuts" id="bq-help"').classes(
+                "bq-wide"
+            )
             if self.visitor.name:
                 with ui.element("form").props(f'method="post" action="{BASE}/sign-out"'):
                     ui.button("Sign out", icon="logout").props(
@@ -236,44 +248,41 @@ class Frame:
                     ).classes("bq-sign-out")
 
     def _build_navigation(self, page: Page, pages: Sequence[Page]) -> None:
-        with ui.left_drawer(bordered=True).props('breakpoint="900" width="208"') as self._drawer:
-            self._drawer.classes("bq-drawer")
-            with ui.element("nav").props('aria-label="Pages"').classes("bq-nav"):
-                for one in pages:
-                    if not one.icon:
-                        continue
-                    is_here = one.path in (page.path, page.parent)
-                    with link("", one.path, "bq-nav-item") as item:
-                        if one.key:
-                            item.props["data-key"] = one.key
-                        if is_here:
-                            item.props["aria-current"] = "page"
-                        ui.icon(one.icon)
-                        ui.label(one.title)
-                        if one.key:
-                            ui.label(one.key).classes("bq-key").props('aria-hidden="true"')
+        with ui.element("nav").props('aria-label="Pages" id="bq-nav"').classes("bq-nav"):
+            for one in pages:
+                if not one.icon:
+                    continue
+                with link("", one.path, "bq-nav-item") as item:
+                    if one.key:
+                        item.props["data-key"] = one.key
+                    if one.path in (page.path, page.parent):
+                        item.props["aria-current"] = "page"
+                    ui.icon(one.icon).props('aria-hidden="true"')
+                    text("span", one.title)
+                    if one.key:
+                        text("kbd", one.key, "bq-key").props["aria-hidden"] = "true"
             with ui.element("div").classes("bq-foot"):
                 if self.visitor.name:
                     roles = ", ".join(sorted(self.visitor.caller.roles))
-                    ui.label(f"{self.visitor.name}: {roles}")
-                ui.label(f"bucketq {version('bucketq')}")
+                    text("div", f"{self.visitor.name}: {roles}")
+                text("div", f"bucketq {version('bucketq')}")
 
     def _build_banner(self) -> None:
         with ui.element("div").classes("bq-banner").props('role="alert"') as self._banner:
-            self._banner_icon = ui.icon("sync")
-            self._banner_text = ui.label("")
+            self._banner_icon = ui.icon("sync").props('aria-hidden="true"')
+            self._banner_text = text("div", "")
             self._banner_link = text("a", "Its dashboard", "bq-banner-link")
 
     def _show_standing(self) -> None:
         now = standing(self.watch, self.house)
         self._state_icon.set_name(_ICONS[now.state])
-        self._state_text.set_text(now.state.value)
+        self._state_text.text = now.state.value
         _set(self._state, "data-state", now.state.name.lower())
         look = self.watch.look
         leader = look.state.leader if look is not None else None
-        self._leader.set_text(f"led by {leader.address or leader.http}" if leader is not None else "")
+        self._leader.text = f"led by {leader.address or leader.http}" if leader is not None else ""
         self._banner_icon.set_name(_ICONS[now.state])
-        self._banner_text.set_text(now.told)
+        self._banner_text.text = now.told
         self._banner.set_visibility(bool(now.told))
         _set(self._banner, "data-state", now.state.name.lower())
         self._banner_link.set_visibility(bool(now.leader_http))
@@ -286,6 +295,13 @@ class Frame:
         obstacle = self.house.obstacle
         for button in self._buttons:
             button.set_enabled(not obstacle)
+
+
+def _icon_button(icon: str, label: str, name: str, script: str) -> ui.button:
+    """A button that does something in the browser alone."""
+    button = ui.button(icon=icon).props(f'flat round dense id="{name}"')
+    button.props["aria-label"] = label
+    return button.on("click", js_handler=f"() => {script}")
 
 
 def _set(element: ui.element, name: str, value: str) -> None:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bucketq.broker.place import refusal
 from bucketq.dashboard.house import House
 from bucketq.dashboard.sessions import Sessions
-from bucketq.dashboard.sign_in import POLICY, sign_in_page, way_back
+from bucketq.dashboard.sign_in import POLICY, away_page, sign_in_page, way_back
 from bucketq.dashboard.visitor import Visitor
 from bucketq.errors import (
     BucketQError,
@@ -31,6 +31,7 @@ from bucketq.errors import (
 )
 
 BASE = "/dashboard"
+HTML = "text/html; charset=utf-8"
 VISITOR = "bucketq.visitor"
 
 _FORM_BYTES_MAX = 8 * 1024
@@ -83,8 +84,8 @@ class Gate:
             return
         try:
             visitor = await self._visitor(scope)
-        except BucketQError as error:
-            await refusal(error)(scope, receive, send)
+        except (BucketQError, OSError) as error:
+            await self._tell_away(scope, error)(scope, receive, send)
             return
         if visitor is None:
             await self._turn_away(scope)(scope, receive, send)
@@ -98,8 +99,18 @@ class Gate:
         if self._house.needs_token:
             return self._sessions.find(_cookie(scope))
         if self._guest is None or not self._guest.is_welcome():
-            self._guest = await self._house.admit(None, "dashboard")
+            try:
+                self._guest = await self._house.admit(None, "dashboard")
+            except UnauthenticatedError:
+                # The brokers want a token after all.
+                return None
         return self._guest
+
+    def _tell_away(self, scope: Scope, error: Exception) -> Response:
+        if scope["type"] != "http":
+            return refusal(UnauthenticatedError("sign in first"))
+        content = away_page(BASE, self._house.url, f"{error}")
+        return Response(content, 503, {"Content-Security-Policy": POLICY, "Retry-After": "3"}, HTML)
 
     def _turn_away(self, scope: Scope) -> Response:
         if scope["type"] != "http" or scope["path"].startswith(f"{BASE}/_"):
@@ -136,9 +147,7 @@ class Gate:
 
     def _sign_in_page(self, wanted: str, message: str, status: int = 200) -> Response:
         content = sign_in_page(BASE, self._house.url, way_back(BASE, wanted), message)
-        return Response(
-            content, status, {"Content-Security-Policy": POLICY}, media_type="text/html; charset=utf-8"
-        )
+        return Response(content, status, {"Content-Security-Policy": POLICY}, HTML)
 
     async def _sign_out(self, request: Request) -> Response:
         response = RedirectResponse(f"{BASE}/sign-in", 303)

@@ -29,6 +29,8 @@ from bucketq.url import connect
 
 # Whoever has clicked wants to know soon; and this broker is asked, and no other one.
 _ANSWER_WITHIN_S = 5.0
+# Less than a look waits for: then it is told that no broker answers.
+_BROKERS_ANSWER_WITHIN_S = 4.0
 
 
 class House(Protocol):
@@ -130,15 +132,19 @@ class _GuardedQueue(DirectQueue):
 
 
 class RemoteHouse:
-    """Before brokers, which know the tokens. `token` is that of whoever started it, for all visitors."""
+    """Before brokers, which know the tokens.
+
+    Where nobody needs one, all visitors come by that of whoever started the dashboard, in the
+    environment; until the brokers want another one.
+    """
 
     inside: Inside | None = None
     obstacle = ""
 
     def __init__(self, url: str, settings: Settings, *, needs_token: bool) -> None:
         self.url = url
-        self.needs_token = needs_token
-        self._settings = settings
+        self.needs_token = self._is_public = needs_token
+        self._settings = replace(settings, retry_for_s=_BROKERS_ANSWER_WITHIN_S)
         self._watches: set[Watch] = set()
 
     async def admit(self, token: str | None, peer: str) -> Visitor:
@@ -149,9 +155,10 @@ class RemoteHouse:
         visitor = Visitor(ANYBODY, queue, watch, lambda: not _was_refused(watch))
         await visitor.leaving.enter_async_context(queue)
         try:
-            visitor.caller = await _introduce(queue)
-        except BaseException:
+            visitor.caller = await self._introduce(queue)
+        except BaseException as error:
             await visitor.leaving.aclose()
+            self.needs_token |= isinstance(error, UnauthenticatedError)
             raise
         self._watches.add(watch)
         visitor.leaving.push_async_callback(self._forget, watch)
@@ -160,6 +167,15 @@ class RemoteHouse:
     async def close(self) -> None:
         for watch in list(self._watches):
             await self._forget(watch)
+
+    async def _introduce(self, queue: RemoteQueue) -> Caller:
+        caller = await _introduce(queue)
+        if self._is_public and not caller.name:
+            raise UnauthenticatedError(
+                "these brokers ask nobody for a token, so everybody could do everything here; say --insecure"
+                " if the network itself is protected"
+            )
+        return caller
 
     async def _forget(self, watch: Watch) -> None:
         self._watches.discard(watch)

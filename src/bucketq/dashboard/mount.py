@@ -3,6 +3,7 @@
 NiceGUI is one for a whole process, and so is the dashboard.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -47,6 +48,8 @@ async def mounted(house: House, *, is_encrypted: bool) -> AsyncIterator[Gate]:
 
 
 def _configure(outer: FastAPI) -> None:
+    # What NiceGUI has to say goes where the broker's own words go.
+    logging.getLogger("nicegui").parent = logging.getLogger("bucketq")
     app.add_static_files("/assets", _ASSETS, max_cache_age=3600)
     app.config.socket_io_js_transports = ["websocket"]
     core.sio.eio.transports = ["websocket"]

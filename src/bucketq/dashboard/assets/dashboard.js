@@ -17,11 +17,29 @@ const bq = (() => {
     Quasar.Notify.create({ message: `Theme: ${next === "auto" ? "as the system has it" : next}`, timeout: 1200 });
   }
 
+  // Beside the page where there is room, and over it on a phone.
+  const isNarrow = () => matchMedia("(max-width: 900px)").matches;
+  const root = document.documentElement;
+
+  function turnMenu() {
+    const isOpen = isNarrow() ? root.classList.toggle("bq-menu-open") : !root.classList.toggle("bq-menu-closed");
+    document.getElementById("bq-menu")?.setAttribute("aria-expanded", isOpen);
+    if (isOpen) document.querySelector("#bq-nav a")?.focus();
+  }
+
+  function closeMenu() {
+    if (root.classList.contains("bq-menu-open")) turnMenu();
+  }
+
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#bq-nav, #bq-menu")) closeMenu();
+  });
+
   // Before the first paint, for those whose theme is not the system's.
   const early = theme();
   const isDark = early === "dark" || (early === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.style.background = isDark ? "#0f141b" : "#f5f7fa";
-  document.documentElement.style.colorScheme = early === "auto" ? "light dark" : early;
+  root.style.background = isDark ? "#0f141b" : "#f5f7fa";
+  root.style.colorScheme = early === "auto" ? "light dark" : early;
 
   function push(id, rows, most) {
     const chart = getElement(id)?.chart;
@@ -57,6 +75,7 @@ const bq = (() => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
     if (document.querySelector(".q-dialog")) return;
+    if (event.key === "Escape") closeMenu();
     if (Date.now() - went < 1500) {
       went = 0;
       const link = document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`);
@@ -69,7 +88,7 @@ const bq = (() => {
     const click = (id) => document.getElementById(id)?.click();
     if (event.key === "g") went = Date.now();
     else if (event.key === "t") turnTheme();
-    else if (event.key === "m") click("bq-menu");
+    else if (event.key === "m") turnMenu();
     else if (event.key === "?") click("bq-help");
     else if (event.key === "/") {
       const search = document.querySelector("[data-search] input, input[data-search]");
@@ -80,5 +99,5 @@ const bq = (() => {
     }
   });
 
-  return { applyTheme, turnTheme, push, spell, copy };
+  return { applyTheme, turnTheme, turnMenu, push, spell, copy };
 })();
