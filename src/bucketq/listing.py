@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from bucketq.archived_job import ArchivedJob
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.operation import Listed
@@ -129,10 +130,11 @@ async def _walk(
             return
 
 
-def mentions(job: Job, text: str) -> bool:
+def mentions(job: Job | ArchivedJob, text: str) -> bool:
     """Whether a text stands in what a job tells, in capitals or not; large payloads are not looked into."""
     wanted = text.lower()
-    told = (job.id, job.entrypoint, job.worker, job.note, job.error, job.key, job.tenant, job.limit_key)
+    note = job.note if isinstance(job, Job) else None
+    told = (job.id, job.entrypoint, job.worker, note, job.error, job.key, job.tenant, job.limit_key)
     return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
 
 

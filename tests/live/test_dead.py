@@ -23,12 +23,13 @@ async def test_dead_letters_are_grouped_by_entrypoint_and_the_first_line_of_the_
             ("mail", "Timeout", 1),
         ]
         assert seen.groups[2].newest.id == last.id
+        assert [job.entrypoint for job in seen.jobs] == ["fax", "mail", "mail", "mail"]
         assert (seen.looked, seen.is_all) == (4, True)
         assert [group[:3] for group in (await look_at_dead(queue, "mail", "host b")).groups] == [
             ("mail", "Refused: no", 1)
         ]
         monkeypatch.setattr(dead, "LOOKED_MAX", 3)
-        assert (await look_at_dead(queue))[1:] == (3, False)
+        assert (await look_at_dead(queue))[2:] == (3, False)
 
 
 async def test_a_job_is_found_with_its_payload_also_when_it_is_finished():

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from bucketq.job import Job, JobStatus
+from bucketq.job import Job
 from bucketq.live.rows import concerned_since
 from bucketq.queue import Queue
 from bucketq.words import first_line
@@ -28,34 +28,35 @@ class DeadGroup(NamedTuple):
 
 
 class DeadLook(NamedTuple):
-    """The groups of the dead jobs that were looked at, how many those are, and whether that is all."""
+    """The dead jobs that were chosen, the newest first, and how many were looked at; in groups too."""
 
+    jobs: list[Job]
     groups: list[DeadGroup]
     looked: int
+    # Whether none was left out.
     is_all: bool
 
 
 async def look_at_dead(queue: Queue, entrypoint: str | None = None, error: str | None = None) -> DeadLook:
     """The dead jobs of an entrypoint, and with a text in their error, grouped; the largest group first."""
-    chosen: list[Job] = []
-    looked = 0
+    looked: list[Job] = []
+    is_all = True
     async for job in queue.dead(entrypoint):
-        if looked == LOOKED_MAX:
-            return DeadLook(group_dead(chosen), looked, is_all=False)
-        looked += 1
-        if error is None or error in (job.error or ""):
-            chosen.append(job)
-    return DeadLook(group_dead(chosen), looked, is_all=True)
+        if len(looked) == LOOKED_MAX:
+            is_all = False
+            break
+        looked.append(job)
+    chosen = [job for job in looked if error is None or error in (job.error or "")]
+    newest_first = sorted(chosen, key=concerned_since, reverse=True)
+    return DeadLook(newest_first, _grouped(newest_first), len(looked), is_all)
 
 
-def group_dead(jobs: Iterable[Job]) -> list[DeadGroup]:
-    """Dead jobs by entrypoint and error, the largest group first."""
+def _grouped(jobs: Iterable[Job]) -> list[DeadGroup]:
     groups: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
-        if job.status is JobStatus.DEAD:
-            groups.setdefault((job.entrypoint, first_line(job.error)), []).append(job)
+        groups.setdefault((job.entrypoint, first_line(job.error)), []).append(job)
     found = [
-        DeadGroup(entrypoint, error, len(dead), max(dead, key=concerned_since))
+        DeadGroup(entrypoint, error, len(dead), dead[0])
         for (entrypoint, error), dead in groups.items()
     ]
     return sorted(found, key=lambda group: (-group.jobs, group.entrypoint, group.error))

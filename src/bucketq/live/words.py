@@ -1,12 +1,18 @@
 """Words: what jobs, limits and schedules are, in a few characters."""
 
+from datetime import datetime
+
 from bucketq.job import Job, JobStatus
 from bucketq.limits import Limit
+from bucketq.live.rows import concerned_since, seconds_since
 from bucketq.schedule import Schedule
 from bucketq.told import readable
+from bucketq.words import spell_time
 
 # More of it is nobody's reading; `bucketq show` prints all of it.
 _PAYLOAD_SHOWN_MAX = 10_000
+# As much of it as a wide line shows.
+_PAYLOAD_BEGINS = 200
 
 
 def spell_status(job: Job) -> str:
@@ -19,6 +25,24 @@ def spell_status(job: Job) -> str:
 def short_id(job_id: str) -> str:
     """The end of an id: ids of the same time begin alike."""
     return job_id[-8:]
+
+
+def spell_span(job: Job, now: datetime) -> str:
+    """For how long a job has been what it is, or in what time it is due."""
+    since = concerned_since(job)
+    if job.status is JobStatus.SCHEDULED and since > now:
+        return f"in {spell_time(seconds_since(now, since))}"
+    return spell_time(seconds_since(since, now))
+
+
+def spell_about(job: Job) -> str:
+    """What is most worth knowing of a job: who runs it and how far it is, its error, or its payload."""
+    if job.status is JobStatus.IN_PROGRESS:
+        return " · ".join(one for one in (job.worker, job.note) if one)
+    if job.error:
+        return job.error
+    waits_for = f"after {len(job.after)} others · " if job.after else ""
+    return waits_for + job.payload[:_PAYLOAD_BEGINS].decode(errors="replace")
 
 
 def spell_payload(payload: bytes) -> str:

@@ -12,16 +12,14 @@ from textual.widgets import DataTable
 
 from bucketq.job import Job, JobStatus
 from bucketq.live.look import Look
-from bucketq.live.rows import EntrypointRow, WorkerRow, concerned_since, seconds_since
-from bucketq.live.words import short_id, spell_status
+from bucketq.live.rows import EntrypointRow, WorkerRow
+from bucketq.live.words import short_id, spell_about, spell_span, spell_status
 from bucketq.top.palette import BAD, FAINT, GOOD, NOTICE
 from bucketq.top.words import spell_progress
 from bucketq.words import printable, spell_count, spell_time
 
 # What nobody scrolls through is not worth drawing anew each second; a filter finds the rest.
 _JOBS_MAX = 100
-# As much of it as a wide terminal shows.
-_PAYLOAD_BYTES = 200
 _STYLES = {JobStatus.IN_PROGRESS: GOOD, JobStatus.DEAD: BAD}
 
 
@@ -188,25 +186,12 @@ def _entrypoint_cells(row: EntrypointRow) -> list[tuple[str, str]]:
 
 
 def _job_cells(job: Job, look: Look) -> list[tuple[str, str]]:
-    since = concerned_since(job)
-    span = spell_time(seconds_since(since, look.at))
-    if job.status is JobStatus.SCHEDULED and since > look.at:
-        span = f"in {spell_time(seconds_since(look.at, since))}"
     return [
         (spell_status(job), NOTICE if job.is_cancelled else _STYLES.get(job.status, FAINT)),
-        (span, ""),
+        (spell_span(job, look.at), ""),
         (f"{job.attempts}/{job.max_attempts}" if job.attempts else "", ""),
         (spell_progress(job.progress), GOOD),
         (short_id(job.id), FAINT),
         (job.entrypoint, ""),
-        _about(job),
+        (spell_about(job), "" if job.status is JobStatus.IN_PROGRESS or job.error else FAINT),
     ]
-
-
-def _about(job: Job) -> tuple[str, str]:
-    if job.status is JobStatus.IN_PROGRESS:
-        return " · ".join(one for one in (job.worker, job.note) if one), ""
-    if job.error:
-        return job.error, ""
-    waits_for = f"after {len(job.after)} others · " if job.after else ""
-    return waits_for + job.payload[:_PAYLOAD_BYTES].decode(errors="replace"), FAINT
