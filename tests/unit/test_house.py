@@ -189,7 +189,10 @@ def test_the_core_needs_only_msgspec_obstore_and_cronsim():
     allowed = {"bucketq", "msgspec", "obstore", "cronsim", *sys.stdlib_module_names}
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire", "broker"} or path.stem.endswith("_brokers")
-        if room not in {"demo", "testing", "top", "dashboard", "cli", "spark", "pipeline"} and not is_of_brokers:
+        if (
+            room not in {"demo", "testing", "top", "dashboard", "cli", "spark", "pipeline"}
+            and not is_of_brokers
+        ):
             found = {name.split(".")[0] for name in imports_of(path)} - allowed
             assert not found, f"{path.name} imports {found}"
 

@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +53,7 @@ class Listening:
     tls_client_ca: Annotated[str, "let only clients in that have a certificate of this authority"] = ""
     cors_origin: Annotated[list[str] | None, "web pages of this origin may come in; may be repeated"] = None
     dashboard: Annotated[bool, "show the queue to people too, at /dashboard of the HTTP port"] = False
+    report: Annotated[str, "the file of `bucketq report` that the dashboard shows"] = ""
 
     def __post_init__(self) -> None:
         for port in (self.grpc_port, self.http_port):
@@ -60,6 +63,8 @@ class Listening:
             raise ConfigurationError("--no-grpc and --grpc-port: is there to be a port for gRPC, or not?")
         if self.tls_client_ca and not (self.tls_cert or self.tls_key):
             raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
+        if self.report and not self.dashboard:
+            raise ConfigurationError("--report goes with --dashboard, which shows it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +111,7 @@ async def serve(
     from bucketq.loopback import is_loopback
     from bucketq.storage import ThrottledStorage, open_storage
 
-    pages = dashboard_of_broker() if listening.dashboard else None
+    pages = dashboard_of_broker(listening.report) if listening.dashboard else None
     tokens, tls = _tokens_of(listening), _tls_of(listening)
     if not is_loopback(listening.host):
         _refuse_open_door(listening, tokens is not None, tls is not None)
@@ -144,13 +149,13 @@ async def serve(
     return 0
 
 
-def dashboard_of_broker() -> "Callable[[Inside], AbstractAsyncContextManager[Pages]]":
+def dashboard_of_broker(report: str) -> "Callable[[Inside], AbstractAsyncContextManager[Pages]]":
     """What shows a broker to people. Raises ConfigurationError."""
     try:
         from bucketq.dashboard.mount import on_broker
     except ModuleNotFoundError:
         raise ConfigurationError("the dashboard takes an extra: pip install 'bucketq[dashboard]'") from None
-    return on_broker
+    return partial(on_broker, report=Path(report) if report else None)
 
 
 def _tokens_of(listening: Listening) -> "TokenFile | Tokens | None":

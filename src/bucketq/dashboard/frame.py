@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from urllib.parse import quote
 
 from nicegui import Client, ui
@@ -52,8 +53,12 @@ _SHORTCUTS = (
 class Frame:
     """One open page: whose it is, and how it is drawn and redrawn."""
 
-    def __init__(self, house: House, visitor: Visitor, request: Request, client: Client) -> None:
+    def __init__(
+        self, house: House, visitor: Visitor, request: Request, client: Client, report: Path | None = None
+    ) -> None:
         self.house = house
+        # The file in which the data pipeline writes what it has found out.
+        self.report = report
         self.visitor = visitor
         self.request = request
         self._client = client

@@ -24,7 +24,9 @@ class LimitDialog:
             text("p", "An empty field does not limit. Clear all of them to remove the limit.", "bq-note")
             with ui.row().classes("bq-dialog-buttons"):
                 ui.button("Close", on_click=self._dialog.close).props("flat no-caps")
-                ui.button("Set the limit", on_click=self._set).props("no-caps unelevated").classes("bq-button")
+                ui.button("Set the limit", on_click=self._set).props("no-caps unelevated").classes(
+                    "bq-button"
+                )
 
     async def _open(self, row: Row) -> None:
         look = self._frame.watch.look

@@ -26,18 +26,18 @@ _ASSETS = Path(__file__).parent / "assets"
 _RECONNECT_WITHIN_S = 10.0
 
 
-def on_broker(inside: Inside) -> AbstractAsyncContextManager[Pages]:
+def on_broker(inside: Inside, report: Path | None = None) -> AbstractAsyncContextManager[Pages]:
     """The dashboard of a broker, while the block runs."""
-    return mounted(BrokerHouse(inside), is_encrypted=inside.is_encrypted)
+    return mounted(BrokerHouse(inside), is_encrypted=inside.is_encrypted, report=report)
 
 
 @asynccontextmanager
-async def mounted(house: House, *, is_encrypted: bool) -> AsyncIterator[Gate]:
-    """The dashboard of a house, while the block runs."""
+async def mounted(house: House, *, is_encrypted: bool, report: Path | None = None) -> AsyncIterator[Gate]:
+    """The dashboard of a house, while the block runs; `report` is what the data pipeline has written."""
     outer = FastAPI(openapi_url=None)
     _configure(outer)
     for page in PAGES:
-        _register(page, house)
+        _register(page, house, report)
     gate = Gate(outer, house, is_encrypted=is_encrypted)
     async with outer.router.lifespan_context(outer):
         try:
@@ -80,8 +80,8 @@ def _configure(outer: FastAPI) -> None:
     )
 
 
-def _register(page: Page, house: House) -> None:
+def _register(page: Page, house: House, report: Path | None) -> None:
     @ui.page(page.path, response_timeout=10.0)
     async def build(request: Request, client: Client) -> None:
-        frame = Frame(house, request.scope[VISITOR], request, client)
+        frame = Frame(house, request.scope[VISITOR], request, client, report)
         await frame.build(page, PAGES)

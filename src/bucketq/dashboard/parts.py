@@ -4,16 +4,14 @@
     with panel("Throughput"): ...                a box with a heading
     with cards(): card("queued").show("12")      figures in a row
     facts().show([("address", "10.0.0.7")])      names and values
-    table([Column("name", "Name")]).show(rows)   rows; as cards on a phone
     empty("inbox", "No jobs", "…", "bucketq …")  nothing to see, and what to do about it
     link("Jobs", "/jobs?status=dead")            another page of the dashboard
 
 All that changes has `show`, and sends to the browser only what is not there already.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -89,58 +87,6 @@ class facts:  # noqa: N801
                     self._shown[name] = text("dd", "")
         for name, value in wanted.items():
             self._shown[name].text = value
-
-
-class Column(NamedTuple):
-    """A column of a table: the field of a row that it shows, its heading, and how."""
-
-    field: str
-    label: str
-    is_number: bool = False
-    # A field of the row that holds a path of the dashboard to which the cell leads.
-    link: str = ""
-    is_code: bool = False
-
-
-class table:  # noqa: N801
-    """Rows of text, by a `key` each. On a phone each row is a card."""
-
-    def __init__(self, columns: Sequence[Column], *, key: str = "id", label: str = "") -> None:
-        self._table = ui.table(
-            columns=[
-                {
-                    "name": one.field,
-                    "label": one.label,
-                    "field": one.field,
-                    "align": "right" if one.is_number else "left",
-                    "classes": "bq-number" if one.is_number else "bq-code" if one.is_code else "",
-                }
-                for one in columns
-            ],
-            rows=[],
-            row_key=key,
-        )
-        self._table.props('flat dense wrap-cells :grid="$q.screen.lt.sm" hide-selected-banner')
-        self._table.classes("bq-table")
-        if label:
-            self._table.props["aria-label"] = label
-        for one in columns:
-            if one.link:
-                self._table.add_slot(
-                    f"body-cell-{one.field}",
-                    f'<q-td :props="props"><a class="bq-link" :href="props.row.{one.link}">'
-                    f"{{{{ props.value }}}}</a></q-td>",
-                )
-
-    @property
-    def element(self) -> ui.table:
-        """The table itself, for slots and events of one's own."""
-        return self._table
-
-    def show(self, rows: list[Mapping[str, Any]]) -> None:
-        """Show these rows. Paths of links begin with a slash and are below the dashboard's own."""
-        if rows != self._table.rows:
-            self._table.rows = [dict(row) for row in rows]
 
 
 def empty(icon: str, title: str, told: str, command: str = "") -> ui.element:

@@ -6,12 +6,13 @@ from urllib.parse import quote, urlencode
 
 from bucketq.archived_job import ArchivedJob
 from bucketq.job import Job, JobStatus
+from bucketq.limits import Limit
 from bucketq.live.dead import DeadGroup
 from bucketq.live.look import Look
 from bucketq.live.rows import NOBODY, EntrypointRow, Filter, WorkerRow, job_rows, seconds_since
-from bucketq.live.words import short_id, spell_about, spell_limit, spell_span, spell_status, spell_times
+from bucketq.live.words import short_id, spell_about, spell_span, spell_status, spell_times
 from bucketq.schedule import Schedule
-from bucketq.words import first_line, spell_count, spell_moment, spell_time
+from bucketq.words import first_line, spell_count, spell_moment, spell_rate, spell_time
 
 # Longer lines are cut by the table anyway, and travel for nothing.
 _ABOUT_MAX = 300
@@ -84,7 +85,7 @@ def entrypoint_row(row: EntrypointRow, is_queue_paused: bool) -> Row:
         "dead_tone": "dead" if row.dead else "",
         "dead_path": f"/dead?{urlencode({'entrypoint': row.name})}" if row.dead else "",
         "oldest": "" if row.oldest_wait_s is None else spell_time(row.oldest_wait_s),
-        "limit": "" if row.limit is None else spell_limit(row.limit),
+        "limit": "" if row.limit is None else _spell_limit(row.limit),
         "state": "paused" if row.is_paused or is_queue_paused else "open",
         "state_tone": "notice" if row.is_paused or is_queue_paused else "",
         "actions": ["resume", "limit"] if row.is_paused else ["pause", "limit"],
@@ -141,8 +142,14 @@ def schedule_row(schedule: Schedule, now: datetime) -> Row:
     }
 
 
+def _spell_limit(limit: Limit) -> str:
+    parts = [f"{limit.max_running} running"] if limit.max_running is not None else []
+    parts += [spell_rate(limit.rate)] if limit.rate is not None else []
+    return ", ".join(parts)
+
+
 def _spell_next(moment: datetime, now: datetime) -> str:
-    return f"{spell_moment(moment)}, in {spell_time(seconds_since(now, moment))}"
+    return f"in {spell_time(seconds_since(now, moment))}, {spell_moment(moment)}"
 
 
 def _cut(text: str) -> str:

@@ -16,9 +16,7 @@ class ScheduleDialog:
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        ui.button("Add a schedule", icon="add", on_click=lambda: self._dialog.open()).props(
-            "no-caps unelevated"
-        ).classes("bq-button")
+        opening = ui.button("Add a schedule", icon="add").props("no-caps unelevated").classes("bq-button")
         with ui.dialog() as self._dialog, ui.card().classes("bq-dialog"):
             text("h2", "Add a schedule")
             self._name = ui.input("Name", placeholder="report").props("autofocus")
@@ -31,6 +29,7 @@ class ScheduleDialog:
             with ui.row().classes("bq-dialog-buttons"):
                 ui.button("Close", on_click=self._dialog.close).props("flat no-caps")
                 ui.button("Add", on_click=self._add).props("no-caps unelevated").classes("bq-button")
+        opening.on_click(self._dialog.open)
 
     async def _add(self) -> None:
         name, entrypoint = self._name.value.strip(), self._entrypoint.value.strip()

@@ -24,12 +24,12 @@ class Column(NamedTuple):
     field: str
     label: str
     is_number: bool = False
-    is_code: bool = False
-    # Whether it is a share from 0 to 1.
-    is_bar: bool = False
     # Fields of a row: the path of the dashboard to which the cell leads, and what it is coloured as.
     link: str = ""
     tone: str = ""
+    is_code: bool = False
+    # Whether it is a share from 0 to 1.
+    is_bar: bool = False
 
 
 class Action(NamedTuple):

@@ -55,8 +55,5 @@ def _grouped(jobs: Iterable[Job]) -> list[DeadGroup]:
     groups: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.entrypoint, first_line(job.error)), []).append(job)
-    found = [
-        DeadGroup(entrypoint, error, len(dead), dead[0])
-        for (entrypoint, error), dead in groups.items()
-    ]
+    found = [DeadGroup(entrypoint, error, len(dead), dead[0]) for (entrypoint, error), dead in groups.items()]
     return sorted(found, key=lambda group: (-group.jobs, group.entrypoint, group.error))

@@ -16,8 +16,8 @@ _JOBS_SHOWN = 50
 
 _GROUP_COLUMNS = (
     Column("entrypoint", "Entrypoint", link="path"),
-    Column("error", "Error", link="path", is_code=True),
     Column("jobs", "Jobs", is_number=True),
+    Column("error", "Error", link="path", is_code=True),
     Column("last", "Last", is_number=True),
     Column("newest", "Newest", link="newest_path", is_code=True),
 )
@@ -63,7 +63,9 @@ class _DeadView:
                 Action("redrive", "Redrive", self._redrive_group),
                 Action("discard", "Discard", self._discard_group, is_grave=True),
             )
-            self._groups = Table(_GROUP_COLUMNS, label="Dead letters by error", actions=actions if may_act else ())
+            self._groups = Table(
+                _GROUP_COLUMNS, label="Dead letters by error", actions=actions if may_act else ()
+            )
         with panel("Jobs") as self._jobs_box:
             actions = (
                 Action("redrive", "Redrive", self._redrive_one),
@@ -100,7 +102,7 @@ class _DeadView:
         frame.act(
             "Discard all of these",
             Role.ADMIN,
-            f"Discard all dead jobs {chosen}? They cannot be redriven then; the archive keeps what they were.",
+            f"Discard all dead jobs {chosen}? The archive keeps what they were, but they are not redriven.",
             _discarding(self._entrypoint, self._error),
             icon="delete",
             is_grave=True,
@@ -134,7 +136,10 @@ class _DeadView:
 
     def _spell_nothing(self) -> tuple[str, str]:
         if self._entrypoint or self._error:
-            return "No such dead letters", "None is dead with this error any more: all were redriven or discarded."
+            return (
+                "No such dead letters",
+                "None is dead with this error any more: all were redriven or discarded.",
+            )
         return (
             "No dead letters",
             "A job that fails for the last time waits here, with its errors, until somebody redrives or"

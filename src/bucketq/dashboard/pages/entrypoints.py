@@ -26,6 +26,7 @@ _COLUMNS = (
     Column("limit", "Limit"),
     Column("state", "State", tone="state_tone"),
 )
+_KEY_COLUMNS = (Column("id", "Limit key", is_code=True), Column("limit", "Limit"))
 
 
 def draw_entrypoints(frame: Frame) -> None:
@@ -55,12 +56,14 @@ def draw_entrypoints(frame: Frame) -> None:
         "category",
         "No entrypoints yet",
         "An entrypoint is the name of a handler; it shows here with its first job.",
-        f"bucketq enqueue hello '{{\"name\": \"world\"}}' --url {frame.house.url}",
+        f'bucketq enqueue hello \'{{"name": "world"}}\' --url {frame.house.url}',
     )
     with panel() as box:
         table = Table(_COLUMNS, label="Entrypoints", actions=actions if may_act else ())
     with panel("Limits by key") as keys_box:
-        keys = Table([Column("id", "Limit key", is_code=True), Column("limit", "Limit")], label="Limits by key")
+        keys = Table(
+            [Column("id", "Limit key", is_code=True), Column("limit", "Limit")], label="Limits by key"
+        )
 
     def show() -> None:
         look = frame.watch.look

@@ -81,7 +81,7 @@ class _JobView:
 
     async def _payload_of(self, job: Job | ArchivedJob) -> str:
         if job.payload_object is not None and job.payload_size > _PAYLOAD_FETCHED_MAX:
-            return f"{spell_size(job.payload_size)}, in an object: `bucketq show {job.id} --payload` writes them."
+            return f"{spell_size(job.payload_size)}: `bucketq show {job.id} --payload` writes all of it."
         try:
             payload = await fetch_payload(self._frame.visitor.queue, job)
         except (BucketQError, OSError) as error:

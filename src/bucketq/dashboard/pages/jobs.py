@@ -80,7 +80,9 @@ class Wanted(NamedTuple):
 
     def path(self, **changed: str) -> str:
         """The address of a first page like this one, but for what is changed."""
-        return jobs_path(**({"status": self.status, "entrypoint": self.entrypoint, "text": self.text} | changed))
+        return jobs_path(
+            **({"status": self.status, "entrypoint": self.entrypoint, "text": self.text} | changed)
+        )
 
     def total(self, look: Look) -> int:
         """How many jobs there are of the status and the entrypoint."""
@@ -124,7 +126,9 @@ def _draw_choice(frame: Frame, wanted: Wanted) -> None:
             on_change=lambda event: ui.navigate.to(wanted.path(entrypoint=event.value or "")),
         )
         select.props("outlined dense options-dense").classes("bq-filter-select")
-        search = ui.input("Search", value=wanted.text, placeholder="an id, or a text in payload, error, worker …")
+        search = ui.input(
+            "Search", value=wanted.text, placeholder="an id, or a part of payload, error, worker …"
+        )
         search.props("outlined dense clearable data-search").classes("bq-filter-text")
         search.on("keydown.enter", lambda: ui.navigate.to(wanted.path(text=(search.value or "").strip())))
         search.on("clear", lambda: ui.navigate.to(wanted.path(text="")))
@@ -185,7 +189,9 @@ async def _draw_finished(frame: Frame, wanted: Wanted) -> None:
 
     nothing = empty(
         "inventory_2",
-        "No job has finished" if not wanted.entrypoint else f"No job of {wanted.entrypoint} has finished lately",
+        "No job has finished"
+        if not wanted.entrypoint
+        else f"No job of {wanted.entrypoint} has finished lately",
         "Start a worker, and what it finishes shows here.",
         f"bucketq work myapp:app --url {frame.house.url}",
     )
@@ -225,5 +231,5 @@ def _nothing(frame: Frame, wanted: Wanted) -> tuple[str, str, str]:
     return (
         "No jobs",
         "Nothing waits or runs. Enqueue a job; it shows here within seconds.",
-        f"bucketq enqueue hello '{{\"name\": \"world\"}}' --url {frame.house.url}",
+        f'bucketq enqueue hello \'{{"name": "world"}}\' --url {frame.house.url}',
     )

@@ -20,7 +20,7 @@ _REFRESH = re.compile(r"<meta[^>]*http-equiv=.?refresh[^>]*>", re.IGNORECASE)
 
 def draw_report(frame: Frame) -> None:
     """The report, and anew when its file has changed; or how to make one."""
-    path = frame.house.report
+    path = frame.report
     nothing = empty(
         "insights",
         "No report yet",

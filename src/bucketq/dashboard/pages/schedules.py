@@ -14,9 +14,9 @@ _COLUMNS = (
     Column("id", "Schedule"),
     Column("entrypoint", "Entrypoint", link="path"),
     Column("times", "Times", is_code=True),
-    Column("next", "Next tick, UTC"),
-    Column("last", "Last tick, UTC"),
-    Column("missed", "Missed ones"),
+    Column("next", "Next tick"),
+    Column("last", "Last tick"),
+    Column("missed", "If missed"),
     Column("payload", "Payload", is_code=True),
 )
 
