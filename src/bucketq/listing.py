@@ -131,11 +131,22 @@ async def _walk(
 
 
 def mentions(job: Job | ArchivedJob, text: str) -> bool:
-    """Whether a text stands in what a job tells, in capitals or not; large payloads are not looked into."""
+    """Whether a text stands in what a job tells, in capitals or not; large payloads are not looked into.
+
+    >>> from datetime import UTC
+    >>> job = Job(id="1", entrypoint="mail", payload='{"to":"Änne"}'.encode(), created_at=datetime.now(UTC))
+    >>> mentions(job, "MAIL"), mentions(job, "änne"), mentions(job, "anne")
+    (True, True, False)
+    """
     wanted = text.lower()
     note = job.note if isinstance(job, Job) else None
     told = (job.id, job.entrypoint, job.worker, note, job.error, job.key, job.tenant, job.limit_key)
-    return any(wanted in one.lower() for one in told if one) or wanted.encode() in job.payload.lower()
+    if any(wanted in one.lower() for one in told if one):
+        return True
+    if wanted.isascii():
+        return wanted.encode() in job.payload.lower()
+    # Only as text has it such capitals.
+    return wanted in job.payload.decode(errors="replace").lower()
 
 
 def place_of(job: Job) -> Place:
