@@ -199,3 +199,33 @@ def test_a_token_is_never_shown(run, monkeypatch, tmp_path):
         assert "feedbeef" not in told.out + told.err
     assert "BUCKETQ_TOKEN " in run("config").out
     assert json.loads(run("config", "--json").out)[1]["value"] == "(set)"
+
+
+SECRET = "s3://key:opensesame@bucket/jobs.json"
+
+
+@pytest.mark.parametrize("arguments", [["config"], ["stats"], ["stats", "--url", "file:///tmp/queue.json"]])
+def test_the_secret_of_a_url_is_never_shown(run, monkeypatch, arguments):
+    monkeypatch.setenv("BUCKETQ_URL", SECRET)
+    of_variable = run(*arguments)
+    monkeypatch.delenv("BUCKETQ_URL")
+    write(f'url = "{SECRET}"\n')
+    of_file = run(*arguments)
+    for told, origin in ((of_variable, "BUCKETQ_URL"), (of_file, "bucketq.toml")):
+        assert (told.code, told.out) == (2, "")
+        assert told.err.startswith(f"bucketq: the URL of {origin} has credentials before its '@'")
+        assert "opensesame" not in told.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", SECRET, "--url", "s3://bucket/other.json"],
+        ["diff", SECRET.replace("s3", "http"), "--from", "3"],
+        ["work", "jobs:app", "--url", SECRET],
+    ],
+)
+def test_nor_is_that_of_one_that_is_typed(run, arguments):
+    told = run(*arguments)
+    assert (told.code, told.out) == (2, "")
+    assert "opensesame" not in told.err

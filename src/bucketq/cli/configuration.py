@@ -100,6 +100,8 @@ class Configuration:
 
     def check(self, root: "Context") -> None:
         """Raise ConfigurationError for names that are no settings, and values that they cannot have."""
+        if url := self.url():
+            refuse_secret(url.value, f"the URL of {url.origin}")
         known = list(settings_of(root.command))
         self._check_variables({variable_of(one.name) for one in known} | _OTHER_VARIABLES)
         by_section: dict[str, dict[str, Setting]] = {}
@@ -149,6 +151,14 @@ class Configuration:
 
 
 CURRENT: ContextVar[Configuration] = ContextVar("configuration")
+
+
+def refuse_secret(url: str, what: str) -> None:
+    """Raise ConfigurationError for a URL with credentials in it, which does not repeat them."""
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise ConfigurationError(
+            f"{what} has credentials before its '@', where they end up in logs; give them by the environment"
+        )
 
 
 def settings_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[Setting]:

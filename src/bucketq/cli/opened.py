@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from bucketq.cli.configuration import CURRENT, FILE
+from bucketq.cli.configuration import CURRENT, FILE, refuse_secret
 from bucketq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def queue_url(at: str = "", url: str = "") -> str:
     """The queue's URL: as an argument, by `--url`, or as it is configured. Raises ConfigurationError."""
+    for given in (at, url):
+        refuse_secret(given, "the URL")
     if at and url and at != url:
         raise ConfigurationError(f"which queue: {at}, or --url {url}?")
     if given := at or url:
