@@ -473,6 +473,22 @@ def test_what_ended_while_an_export_was_written_is_not_waited_for(source, file, 
         assert [job.id for job in target.dequeue("publish")] == [batch.id]
 
 
+def test_what_followed_a_batch_while_an_export_was_written_comes_once(source, file, tmp_path, run):
+    batch = source.enqueue_batch("resize", [1], then=("publish", {"album": 7}))
+    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    run("export", str(before), "--url", f"file://{tmp_path}/source.json")
+    source.ack(source.dequeue("resize")[0])
+    run("export", str(after), "--url", f"file://{tmp_path}/source.json")
+    first, as_it_was, *_ = before.read_text().splitlines()
+    _, _, follower, end = after.read_text().splitlines()
+    Path(file).write_text("\n".join([first, as_it_was, follower, end]) + "\n")
+    told = run("import", file, "--json", "--url", f"file://{tmp_path}/target.json").json
+    assert (told["added"], told["refused"]) == (1, 0)
+    with bucketq.sync.connect(f"file://{tmp_path}/target.json") as target:
+        assert [job.id for job in target.dequeue("publish", batch_size=9)] == [batch.id]
+        assert target.batch(batch.id) == (1, 0, 0)
+
+
 def test_what_was_left_out_is_not_waited_for(source, file, target_url, run):
     parent = source.enqueue("mail", {"parent": 1}, key="one")
     child = source.enqueue("mail", {"child": 1}, after=[parent])

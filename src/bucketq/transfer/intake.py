@@ -108,8 +108,9 @@ class _Plan(NamedTuple):
     load: str
     lines: int
     finished: int
-    # How many jobs of each batch there are, and which jobs others wait for.
+    # How many jobs of each batch there are, which of those that follow one, and which jobs others wait for.
     batches: Counter[str]
+    followers: frozenset[str]
     parents: frozenset[str]
 
 
@@ -135,7 +136,7 @@ async def _exported(path: Path, to: Path) -> Path:
 
 def _look_through(path: Path) -> _Plan:
     digest = blake2b(digest_size=16)
-    batches, wanted, there = Counter[str](), set[str](), set[str]()
+    batches, followers, wanted, there = Counter[str](), set[str](), set[str](), set[str]()
     lines = finished = jobs = 0
     end: End | None = None
     for lines, line, item in _items(path):
@@ -146,8 +147,12 @@ def _look_through(path: Path) -> _Plan:
             case Job():
                 jobs += 1
                 wanted.update(item.after)
-                if item.batch not in (None, item.id) and item.status is not JobStatus.DEAD:
-                    batches[str(item.batch)] += 1
+                if item.status is JobStatus.DEAD or item.batch is None:
+                    continue
+                if item.batch == item.id:
+                    followers.add(item.id)
+                else:
+                    batches[item.batch] += 1
             case Finished():
                 finished += 1
             case End():
@@ -158,7 +163,8 @@ def _look_through(path: Path) -> _Plan:
         there = {
             item.id for _, _, item in _items(path) if isinstance(item, Job | NamedBatch) and item.id in wanted
         }
-    return _Plan(f"import-{digest.hexdigest()}", lines, finished, batches, frozenset(there))
+    load = f"import-{digest.hexdigest()}"
+    return _Plan(load, lines, finished, batches, frozenset(followers), frozenset(there))
 
 
 def _items(path: Path) -> Iterator[tuple[int, bytes, Item]]:
@@ -189,7 +195,9 @@ def _fitted(item: Holding, plan: _Plan) -> Holding:
         case Job() if item.after:
             return replace(item, after=tuple(one for one in item.after if one in plan.parents))
         case NamedBatch():
-            return item._replace(batch=replace(item.batch, left=plan.batches[item.id]))
+            # The one that follows may have been enqueued while the export was written: then it is told, too.
+            then = None if item.id in plan.followers else item.batch.then
+            return item._replace(batch=replace(item.batch, left=plan.batches[item.id], then=then))
     return item
 
 
