@@ -93,8 +93,9 @@ class DirectQueue(EmbeddedQueue):
         settings: Settings | None = None,
         clock: Clock | None = None,
         mint: Mint | None = None,
+        account: Account | None = None,
     ) -> None:
-        super().__init__(storage, settings, clock, mint)
+        super().__init__(storage, settings, clock, mint, account)
         self._of_this_thread = threading.local()
 
     async def __aenter__(self) -> Self:

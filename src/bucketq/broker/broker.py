@@ -152,6 +152,11 @@ class Broker:
         return self._term.queue.glance() if self._term else None
 
     @property
+    def storage(self) -> Bucket:
+        """Where the queue is; what is asked of it counts as the broker's own requests."""
+        return self._storage
+
+    @property
     def spending(self) -> Spending:
         """The requests to the storage so far, what they cost, and whether a budget holds commits back."""
         return self._account.spending()

@@ -9,7 +9,7 @@ with the most jobs are told by name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -79,6 +79,17 @@ class Metrics:
         if (took := self._took.get((transport, method))) is None:
             took = self._took[transport, method] = Histogram(BOUNDS_S)
         took.add(seconds)
+
+    @property
+    def answers(self) -> Mapping[tuple[str, str, str], int]:
+        """How many requests were answered, by transport, method and outcome."""
+        return self._answers
+
+    @property
+    def open_connections(self) -> dict[str, int]:
+        """How many connections are open, by transport."""
+        [family] = self._connections.collect()
+        return {sample.labels["transport"]: int(sample.value) for sample in family.samples}
 
     def connections(self, transport: str) -> Gauge:
         """The gauge of a transport's open connections."""

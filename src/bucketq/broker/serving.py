@@ -81,7 +81,7 @@ async def serving(
         # A token, or a certificate in its name, is what a page lacks that goes by a false one.
         is_open = known is None and tls is None
         if pages is not None:
-            inside = Inside(storage, service, rpc, door, metrics, known is not None, tls is not None)
+            inside = Inside(broker.storage, service, rpc, door, metrics, known is not None, tls is not None)
             http_shell.pages = await stack.enter_async_context(pages(inside))
         http_bound = await http_shell.start(host, http_port, (host, name) if is_open else None, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)

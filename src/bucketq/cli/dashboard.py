@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +45,7 @@ async def dashboard(
         typer.Option(metavar="FILE", help="The certificate to show, with those up to its authority, in PEM."),
     ] = "",
     tls_key: Annotated[str, typer.Option(metavar="FILE", help="Its key.")] = "",
+    report: Annotated[str, typer.Option(metavar="FILE", help="The file of `bucketq report` to show.")] = "",
 ) -> int:
     """Show a queue in the browser: charts, jobs, dead letters, workers, brokers.
 
@@ -86,6 +88,7 @@ async def dashboard(
         tokens=TokenFile(tokens_file) if tokens_file else None,
         tls=tls,
         is_open=insecure,
+        report=Path(report) if report else None,
         settings=CURRENT.get().settings(),
     ) as address:
         print(f"the dashboard of {url} is at {address}; Ctrl-C ends it", flush=True)

@@ -13,7 +13,7 @@ brokers (`bucketq dashboard URL`). NiceGUI is imported in this room alone, and o
 A page is a function that takes a `Frame`, and a line in the table of `pages`:
 
     def draw_workers(frame: Frame) -> None:                         # may be `async def`
-        workers = table([Column("name", "Worker")], key="name")     # see `parts`
+        workers = Table([Column("name", "Worker")], key="name")     # and see `parts`
 
         def show(look: Look) -> None:
             workers.show([{"name": row.name} for row in worker_rows(look)])

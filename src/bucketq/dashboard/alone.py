@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,7 +20,7 @@ from bucketq.dashboard.mount import mounted
 from bucketq.errors import ConfigurationError
 from bucketq.loopback import is_loopback
 from bucketq.settings import Settings
-from bucketq.storage import ThrottledStorage, open_storage
+from bucketq.storage import open_storage
 from bucketq.tls import Tls
 from bucketq.url import BROKER_SCHEMES
 
@@ -35,6 +36,7 @@ async def alone(
     tokens: TokenFile | None = None,
     tls: Tls | None = None,
     is_open: bool = False,
+    report: Path | None = None,
     settings: Settings | None = None,
 ) -> AsyncIterator[str]:
     """Serve the dashboard of the queue at a URL while the block runs, which gets its address.
@@ -51,12 +53,10 @@ async def alone(
             house: House = RemoteHouse(url, settings, needs_token=not is_private)
         else:
             door = Door(tokens.read() if tokens is not None else None)
-            # Its limits are none; it counts.
-            storage = ThrottledStorage(open_storage(url))
-            house = StorageHouse(storage, settings, door, needs_token=tokens is not None)
+            house = StorageHouse(open_storage(url), settings, door, needs_token=tokens is not None)
             keeping = asyncio.create_task(door.keep(tokens), name="bucketq door")
             stack.callback(keeping.cancel)
-        gate = await stack.enter_async_context(mounted(house, is_encrypted=tls is not None))
+        gate = await stack.enter_async_context(mounted(house, is_encrypted=tls is not None, report=report))
         # A token is what a page lacks that goes by a false name.
         names = None if house.needs_token or tls is not None else (host,)
         server = HttpServer(Site(_rooted(gate), (), names), Crowd(Allowance()))

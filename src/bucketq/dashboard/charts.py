@@ -14,6 +14,10 @@ from bucketq.dashboard.parts import panel
 _INK, _LINE = "#8a94a6", "rgba(138,148,166,0.22)"
 
 
+_LINES: dict[str, Any] = {"type": "line", "showSymbol": False, "lineStyle": {"width": 2}}
+_BARS: dict[str, Any] = {"type": "bar", "stack": "all", "barMinWidth": 2, "barMaxWidth": 8}
+
+
 class Line(NamedTuple):
     """One line of a chart: a field of the points, what it is called, and its colour."""
 
@@ -26,7 +30,7 @@ class LiveChart:
     """A chart of some fields of the history."""
 
     def __init__(
-        self, frame: Frame, title: str, lines: Sequence[Line], *, unit: str = "", is_stacked: bool = False
+        self, frame: Frame, title: str, lines: Sequence[Line], *, unit: str = "", is_bars: bool = False
     ) -> None:
         self._frame = frame
         self._history = frame.watch.history
@@ -35,7 +39,7 @@ class LiveChart:
         self._last_ms = points[-1].at_ms if points else 0
         with panel(title, "bq-chart-panel"):
             self._chart = ui.echart(
-                _options(lines, [self._row(point) for point in points], unit, is_stacked), renderer="canvas"
+                _options(lines, [self._row(point) for point in points], unit, is_bars), renderer="canvas"
             ).classes("bq-chart")
             self._chart.props["role"] = "img"
             self._chart.props["aria-label"] = f"{title}: {', '.join(line.label for line in lines)}"
@@ -52,7 +56,7 @@ class LiveChart:
             self._frame.run(f"bq.push({self._chart.id},{msgspec.json.encode(rows).decode()},{POINTS_MAX})")
 
 
-def _options(lines: Sequence[Line], rows: list[list[Any]], unit: str, is_stacked: bool) -> dict[str, Any]:
+def _options(lines: Sequence[Line], rows: list[list[Any]], unit: str, is_bars: bool) -> dict[str, Any]:
     return {
         "animation": False,
         "backgroundColor": "transparent",
@@ -89,13 +93,10 @@ def _options(lines: Sequence[Line], rows: list[list[Any]], unit: str, is_stacked
         "dataset": {"dimensions": ["at", *(line.field for line in lines)], "source": rows},
         "series": [
             {
-                "type": "line",
                 "name": line.label,
                 "encode": {"x": "at", "y": line.field},
-                "showSymbol": False,
-                "lineStyle": {"width": 2},
                 "emphasis": {"disabled": True},
-                **({"stack": "all", "areaStyle": {"opacity": 0.25}} if is_stacked else {}),
+                **(_BARS if is_bars else _LINES),
             }
             for line in lines
         ],

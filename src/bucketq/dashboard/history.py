@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bucketq.job import JobStatus
 from bucketq.live.look import Look
 from bucketq.live.trend import Times, Trend
 
@@ -26,8 +27,12 @@ class Point(NamedTuple):
     wait_most_s: float | None
     run_median_s: float | None
     run_most_s: float | None
+    # Attempts that failed and are made again, jobs that died, and those cancelled or expired: since the
+    # point before.
+    failed: int
     died: int
     cancelled: int
+    version: int
 
 
 class History:
@@ -36,12 +41,14 @@ class History:
     def __init__(self) -> None:
         self._points: deque[Point] = deque(maxlen=POINTS_MAX)
         self._last: Look | None = None
+        self._failing: set[tuple[str, int]] = set()
 
     def add(self, look: Look, trend: Trend) -> None:
         """Take in the next look, and how it went up to it."""
         stats = look.state.stats
         was = self._last.state.stats if self._last is not None else stats
         waits, runs = trend.waits, trend.runs
+        failed = self._count_failed(look)
         self._last = look
         self._points.append(
             Point(
@@ -55,11 +62,29 @@ class History:
                 round(trend.completed_per_s, 2),
                 *_both(waits),
                 *_both(runs),
+                failed,
                 # A queue that was replaced by another one begins to count anew.
                 max(0, stats.dead_total - was.dead_total),
                 max(0, stats.cancelled_total - was.cancelled_total),
+                look.state.version,
             )
         )
+
+    def _count_failed(self, look: Look) -> int:
+        """Attempts of jobs that wait again, as far as queue.json shows them."""
+        if self._last is not None and self._last.state is look.state:
+            return 0
+        waiting = look.state.with_status(JobStatus.QUEUED, JobStatus.SCHEDULED)
+        known, self._failing = self._failing, {(job.id, len(job.history)) for job in waiting if job.history}
+        return len(self._failing - known) if self._last is not None else 0
+
+    @property
+    def commits_per_s(self) -> float:
+        """How often queue.json was written, by whomever, in the time that is remembered."""
+        if len(self._points) < 2:
+            return 0.0
+        first, last = self._points[0], self._points[-1]
+        return max(0, last.version - first.version) / max(0.001, (last.at_ms - first.at_ms) / 1000)
 
     @property
     def points(self) -> Sequence[Point]:

@@ -11,19 +11,22 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
+from bucketq.account import Account, Spending
 from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.door import Door
 from bucketq.broker.serving import Inside
+from bucketq.clock import SystemClock
 from bucketq.commit import IfAbandoned
 from bucketq.dashboard.inside_brokers import InsideBrokers
 from bucketq.dashboard.visitor import Visitor
 from bucketq.dashboard.watch import Watch
-from bucketq.embedded import DirectQueue
+from bucketq.embedded import WIDEST_S, DirectQueue
 from bucketq.errors import ConfigurationError, UnauthenticatedError
 from bucketq.operation import Operation
 from bucketq.remote.message_brokers import MessageBrokers
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
+from bucketq.storage.counted import CountedBucket, open_account
 from bucketq.storage.port import Bucket, describe
 from bucketq.url import connect
 
@@ -44,6 +47,11 @@ class House(Protocol):
 
     async def admit(self, token: str | None, peer: str) -> Visitor:
         """Let somebody in. Raises UnauthenticatedError and TooManyRequestsError."""
+        ...
+
+    @property
+    def spending(self) -> Spending | None:
+        """What this process asks of the storage, and what that costs; None if it has none."""
         ...
 
     @property
@@ -75,6 +83,10 @@ class BrokerHouse:
             else "this broker does not lead: act on the dashboard of the one that does"
         )
 
+    @property
+    def spending(self) -> Spending | None:
+        return self._inside.service.broker.spending
+
     async def admit(self, token: str | None, peer: str) -> Visitor:
         inside, authorization = self._inside, _authorization(token)
         caller = inside.door.admit(authorization, peer)
@@ -103,12 +115,17 @@ class StorageHouse:
         self._door = door
         self.url = describe(storage)
         self.needs_token = needs_token
-        self._watch = Watch(storage)
+        self._account = open_account(storage, settings, SystemClock(), WIDEST_S)
+        self._watch = Watch(CountedBucket(storage, self._account))
+
+    @property
+    def spending(self) -> Spending | None:
+        return self._account.spending()
 
     async def admit(self, token: str | None, peer: str) -> Visitor:
         authorization = _authorization(token)
         caller = self._door.admit(authorization, peer)
-        queue = _GuardedQueue(self._storage, self._settings, self._door, authorization, peer)
+        queue = _GuardedQueue(self._storage, self._settings, self._account, self._door, authorization, peer)
         return Visitor(caller, queue, self._watch, lambda: self._door.welcomes(authorization, caller))
 
     async def close(self) -> None:
@@ -119,9 +136,15 @@ class _GuardedQueue(DirectQueue):
     """A queue that does what whoever shows this header may have done."""
 
     def __init__(
-        self, storage: Bucket, settings: Settings, door: Door, authorization: str | None, peer: str
+        self,
+        storage: Bucket,
+        settings: Settings,
+        account: Account,
+        door: Door,
+        authorization: str | None,
+        peer: str,
     ) -> None:
-        super().__init__(storage, settings)
+        super().__init__(storage, settings, account=account)
         self._door = door
         self._authorization = authorization
         self._peer = peer
@@ -140,6 +163,7 @@ class RemoteHouse:
 
     inside: Inside | None = None
     obstacle = ""
+    spending: Spending | None = None
 
     def __init__(self, url: str, settings: Settings, *, needs_token: bool) -> None:
         self.url = url

@@ -1,13 +1,16 @@
 """The pages, one a file, in the order of the navigation."""
 
 from bucketq.dashboard.page import Page
+from bucketq.dashboard.pages.brokers import draw_brokers
 from bucketq.dashboard.pages.dead import draw_dead
 from bucketq.dashboard.pages.entrypoints import draw_entrypoints
 from bucketq.dashboard.pages.job import draw_job
 from bucketq.dashboard.pages.jobs import draw_jobs
 from bucketq.dashboard.pages.overview import draw_overview
+from bucketq.dashboard.pages.raw import draw_raw
 from bucketq.dashboard.pages.report import draw_report
 from bucketq.dashboard.pages.schedules import draw_schedules
+from bucketq.dashboard.pages.storage import draw_storage
 from bucketq.dashboard.pages.workers import draw_workers
 
 PAGES = (
@@ -18,5 +21,8 @@ PAGES = (
     Page("/dead", "Dead letters", draw_dead, "error_outline", "d"),
     Page("/schedules", "Schedules", draw_schedules, "schedule", "s"),
     Page("/workers", "Workers", draw_workers, "engineering", "w"),
+    Page("/brokers", "Brokers", draw_brokers, "hub", "b"),
+    Page("/storage", "Storage, cost", draw_storage, "savings", "c"),
     Page("/report", "Report", draw_report, "assessment", "r"),
+    Page("/raw", "Raw state", draw_raw, "data_object", "x"),
 )

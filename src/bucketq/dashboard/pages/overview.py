@@ -60,8 +60,13 @@ def draw_overview(frame: Frame) -> None:
         )
         LiveChart(
             frame,
-            "Failures, jobs a look",
-            [Line("died", "dead", BAD), Line("cancelled", "cancelled or expired", BLOCKED)],
+            "Failures, each second",
+            [
+                Line("failed", "failed, tried again", BLOCKED),
+                Line("died", "dead", BAD),
+                Line("cancelled", "cancelled or expired", SCHEDULED),
+            ],
+            is_bars=True,
         )
     footnote = ui.label("").classes("bq-note")
 
