@@ -163,6 +163,15 @@ async def test_what_killed_processes_left_is_removed_after_an_hour() -> None:
     assert about(findings, "probes")[0].found.startswith("1 were left")
 
 
+async def test_what_others_try_right_now_stays_however_wrong_the_clocks_are() -> None:
+    fake = FakeGCS()
+    fake.ahead = timedelta(hours=-2)
+    with patient_of(fake) as patient:
+        await patient.storage.objects.create("probe/young", b"")
+        await patient.findings()
+        assert await patient.left_behind() == ["probe/young"]
+
+
 async def test_a_file_is_examined_and_nothing_is_left(tmp_path: Path) -> None:
     patient = Patient(f"file://{tmp_path}/not%20yet/queue.json", {})
     findings = await patient.findings()

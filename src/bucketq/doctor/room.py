@@ -11,7 +11,7 @@ import atexit
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -69,8 +69,11 @@ class Room:
 
     async def sweep(self) -> int:
         """Remove what processes have left that were killed while they tried something; say how many."""
-        before = datetime.now(UTC) - _LEFT_BEHIND
-        old = [info.name async for info in self.storage.objects.list(PROBES) if info.modified_at < before]
+        probes = [info async for info in self.storage.objects.list(PROBES)]
+        # By the storage's clock, as this room's own probes tell it: one that another process needs right
+        # now must not be taken for an old one.
+        newest = max((info.modified_at for info in probes if info.name in self.names), default=None)
+        old = [info.name for info in probes if newest and info.modified_at < newest - _LEFT_BEHIND]
         for name in old:
             await self.storage.objects.delete(name)
         return len(old)
