@@ -5,8 +5,10 @@ import asyncio
 import bucketq
 from bucketq.retry import GiveUp
 
-REPORT = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">
-<title>report</title><style>body{font:15px system-ui}</style></head><body><h1>What the queue did</h1></body></html>"""
+REPORT = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5"></head>
+<body><h1>What the queue did</h1><script>parent.document.title = "taken over"</script></body></html>
+"""
 TRACE = """Traceback (most recent call last):
   File "shop/mail.py", line 41, in send_email
     await smtp.send(message)

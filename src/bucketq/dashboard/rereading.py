@@ -31,6 +31,10 @@ class Rereading(Generic[T]):
         self._has_changed = False
         frame.each_second(self._tick)
 
+    def soon(self) -> None:
+        """Read with the next look: whoever has just done something wants to see it."""
+        self._read_s = 0.0
+
     def _change(self, look: Look) -> None:
         self._has_changed = True
 

@@ -12,7 +12,7 @@ from bucketq.live.look import Look
 from bucketq.live.rows import NOBODY, EntrypointRow, Filter, WorkerRow, job_rows, seconds_since
 from bucketq.live.words import short_id, spell_about, spell_span, spell_status, spell_times
 from bucketq.schedule import Schedule
-from bucketq.words import first_line, spell_count, spell_moment, spell_rate, spell_time
+from bucketq.words import first_line, spell_count, spell_moment, spell_time
 
 # Longer lines are cut by the table anyway, and travel for nothing.
 _ABOUT_MAX = 300
@@ -144,7 +144,7 @@ def schedule_row(schedule: Schedule, now: datetime) -> Row:
 
 def _spell_limit(limit: Limit) -> str:
     parts = [f"{limit.max_running} running"] if limit.max_running is not None else []
-    parts += [spell_rate(limit.rate)] if limit.rate is not None else []
+    parts += [f"{limit.rate:g}/s"] if limit.rate is not None else []
     return ", ".join(parts)
 
 

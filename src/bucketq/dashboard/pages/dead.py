@@ -73,7 +73,7 @@ class _DeadView:
             )
             self._jobs = Table(_JOB_COLUMNS, label="Dead jobs", actions=actions if may_act else ())
         self._show(await self._read())
-        Rereading(frame, self._read, self._show)
+        self._rereading = Rereading(frame, self._read, self._show)
 
     async def _read(self) -> DeadLook:
         return await look_at_dead(self._frame.visitor.queue, self._entrypoint, self._error)
@@ -108,15 +108,19 @@ class _DeadView:
             is_grave=True,
         )
 
+    async def _perform(self, question: str, deed: Deed, *, label: str, is_grave: bool = False) -> None:
+        if await self._frame.perform(question, deed, label=label, is_grave=is_grave):
+            self._rereading.soon()
+
     async def _redrive_group(self, row: Row) -> None:
         entrypoint, error = row["entrypoint"], row["error_text"]
         question = f"Redrive the dead jobs {_spell(entrypoint, error)}? Each becomes a new job."
-        await self._frame.perform(question, _redriving(entrypoint, error), label="Redrive")
+        await self._perform(question, _redriving(entrypoint, error), label="Redrive")
 
     async def _discard_group(self, row: Row) -> None:
         entrypoint, error = row["entrypoint"], row["error_text"]
         question = f"Discard the dead jobs {_spell(entrypoint, error)}? They cannot be redriven then."
-        await self._frame.perform(question, _discarding(entrypoint, error), label="Discard", is_grave=True)
+        await self._perform(question, _discarding(entrypoint, error), label="Discard", is_grave=True)
 
     async def _redrive_one(self, row: Row) -> None:
         async def redrive(queue: Queue) -> str:
@@ -124,7 +128,7 @@ class _DeadView:
             return f"Job {row['job']} is done again, as {again.id}."
 
         question = f"Redrive job {row['job']} of {row['entrypoint']}? A new one takes its place."
-        await self._frame.perform(question, redrive, label="Redrive")
+        await self._perform(question, redrive, label="Redrive")
 
     async def _discard_one(self, row: Row) -> None:
         async def discard(queue: Queue) -> str:
@@ -132,7 +136,7 @@ class _DeadView:
             return f"Job {row['job']} is discarded; the archive keeps what it was."
 
         question = f"Discard job {row['job']} of {row['entrypoint']}? It cannot be redriven then."
-        await self._frame.perform(question, discard, label="Discard", is_grave=True)
+        await self._perform(question, discard, label="Discard", is_grave=True)
 
     def _spell_nothing(self) -> tuple[str, str]:
         if self._entrypoint or self._error:
@@ -165,7 +169,7 @@ def _spell(entrypoint: str | None, error: str | None) -> str:
     """Which ones, in words.
 
     >>> _spell("mail", "refused"), _spell(None, None)
-    ("of mail whose error has “refused” in it", 'of the queue')
+    ('of mail whose error has “refused” in it', 'of the queue')
     """
     words = [f"of {entrypoint}"] if entrypoint else [] if error else ["of the queue"]
     return " ".join([*words, f"whose error has “{error}” in it"] if error else words)

@@ -116,10 +116,8 @@ def _draw_choice(frame: Frame, wanted: Wanted) -> None:
                 text("span", label)
                 counts[status] = text("span", "", "bq-tab-count")
     with ui.element("div").classes("bq-filter"):
-        names = sorted({name for name, _ in frame.watch.look.state.counts()}) if frame.watch.look else []
-        chosen = [wanted.entrypoint] if wanted.entrypoint and wanted.entrypoint not in names else []
         select = ui.select(
-            {"": "Every entrypoint", **{name: name for name in (*chosen, *names)}},
+            _entrypoints(wanted, None),
             label="Entrypoint",
             value=wanted.entrypoint,
             with_input=True,
@@ -134,12 +132,19 @@ def _draw_choice(frame: Frame, wanted: Wanted) -> None:
         search.on("clear", lambda: ui.navigate.to(wanted.path(text="")))
 
     def show(look: Look) -> None:
+        if (names := _entrypoints(wanted, look)) != select.options:
+            select.set_options(names)
         for status, _ in _TABS:
             counts[status].text = (
                 "" if status == _FINISHED else spell_count(wanted._replace(status=status).total(look))
             )
 
     frame.each_look(show)
+
+
+def _entrypoints(wanted: Wanted, look: Look | None) -> dict[str, str]:
+    names = {name for name, _ in look.state.counts()} if look is not None else set()
+    return {"": "Every entrypoint"} | {name: name for name in sorted(names | {wanted.entrypoint}) if name}
 
 
 async def _draw_live(frame: Frame, wanted: Wanted) -> None:

@@ -38,11 +38,11 @@ def draw_report(frame: Frame) -> None:
         is_there = stamp is not None and stamp[1] <= _BYTES_MAX
         nothing.set_visibility(stamp is None)
         page.set_visibility(is_there)
-        if stamp is not None and not is_there:
-            note.text = f"{path} has {spell_size(stamp[1])}, more than a page should: open it by itself."
+        if path is not None and stamp is not None and not is_there:
+            note.text = f"{path.name} has {spell_size(stamp[1])}, more than a page should: open it by itself."
         if path is not None and stamp is not None and is_there and seen != [stamp]:
             seen[:] = [stamp]
-            note.text = f"From {path}."
+            note.text = f"From {path.name}."
             page.props["srcdoc"] = _REFRESH.sub("", path.read_text(encoding="utf-8", errors="replace"))
 
     frame.each_second(show)
