@@ -47,6 +47,11 @@ _PAGE_POLICY = (
 )
 
 
+# With none at all a browser says of a form that it comes from nowhere, and the door stays shut.
+_REFERRER = "same-origin"
+_PAGE_HEADERS = {b"content-security-policy": _PAGE_POLICY, b"referrer-policy": _REFERRER.encode()}
+
+
 class Gate:
     """The dashboard as an ASGI application, for those who may come in."""
 
@@ -93,7 +98,7 @@ class Gate:
             await RedirectResponse(f"{BASE}/", 303)(scope, receive, send)
         else:
             scope[VISITOR] = visitor
-            await self._app(scope, receive, _with(send, {b"content-security-policy": _PAGE_POLICY}))
+            await self._app(scope, receive, _with(send, _PAGE_HEADERS))
 
     async def _visitor(self, scope: Scope) -> Visitor | None:
         if self._house.needs_token:
@@ -147,7 +152,8 @@ class Gate:
 
     def _sign_in_page(self, wanted: str, message: str, status: int = 200) -> Response:
         content = sign_in_page(BASE, self._house.url, way_back(BASE, wanted), message)
-        return Response(content, status, {"Content-Security-Policy": POLICY}, HTML)
+        headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": _REFERRER}
+        return Response(content, status, headers, HTML)
 
     async def _sign_out(self, request: Request) -> Response:
         response = RedirectResponse(f"{BASE}/sign-in", 303)
