@@ -72,6 +72,7 @@ class ArchivedJob(msgspec.Struct, frozen=True, kw_only=True):
     limit_key: str | None = None
     job_batch: str | None = None
     redrive_of: str | None = None
+    traceparent: str | None = None
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 (as Job.json)
         """Decode a JSON payload, into `type` if one is given. Raises PayloadError."""
@@ -103,6 +104,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     # `batch` is that of the archive.
     job_batch: str | None = None
     redrive_of: str | None = None
+    traceparent: str | None = None
 
 
 class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"}):
@@ -168,6 +170,8 @@ def encode_archived(
             job_batch=job.batch,
             redrive_of=job.redrive_of,
         )
+    if job.traceparent:
+        archived = replace(archived, traceparent=job.traceparent)
     json_payload = b',"json":' + job.payload if is_json else b""
     result = result and b',"result":' + result
     return b"%b%b%b}" % (_encode(archived)[:-1], json_payload, result)
@@ -267,6 +271,7 @@ def decode_archived(line: bytes) -> ArchivedJob:
         limit_key=read.limit_key,
         job_batch=read.job_batch,
         redrive_of=read.redrive_of,
+        traceparent=read.traceparent,
     )
 
 

@@ -18,6 +18,7 @@ def facts(job: Job | ArchivedJob) -> Iterator[Fact]:
         tenant=job.tenant,
         limit_key=job.limit_key,
         redrive_of=job.redrive_of,
+        traceparent=job.traceparent,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from bucketq.errors import ConfigurationError, PayloadError
 from bucketq.object_name import PayloadName
+from bucketq.trace_context import Traceparent, Tracestate
 
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -128,6 +129,9 @@ class Job(
     is_cancelled: bool = False
     # The dead job that this one does again.
     redrive_of: str | None = None
+    # The trace of whoever enqueued it; see bucketq.trace_context.
+    traceparent: Traceparent | None = None
+    tracestate: Tracestate | None = None
 
     @property
     def failures(self) -> int:

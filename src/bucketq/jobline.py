@@ -18,6 +18,7 @@ from bucketq.job import Job
 
 # What is left of a line when its payload is taken away, about.
 _LINE_BYTES = 200
+_TRACE_BYTES = 75
 DEPTH_MAX = 64
 _SHORT_BYTES = 4096
 _JSON = b',"json":'
@@ -69,6 +70,8 @@ class StoredJob(
             note=self.note,
             is_cancelled=self.is_cancelled,
             redrive_of=self.redrive_of,
+            traceparent=self.traceparent,
+            tracestate=self.tracestate,
         )
 
 
@@ -156,6 +159,8 @@ def line_bytes(job: Job) -> int:
         size = size * 4 // 3
     if job.error:
         size += len(job.error) * (1 + len(job.history))
+    if job.traceparent:
+        size += _TRACE_BYTES + len(job.tracestate or "")
     return _LINE_BYTES + size
 
 

@@ -140,8 +140,8 @@ def mentions(job: Job | ArchivedJob, text: str) -> bool:
     """
     wanted = text.lower()
     note = job.note if isinstance(job, Job) else None
-    told = (job.id, job.entrypoint, job.worker, note, job.error, job.key, job.tenant, job.limit_key)
-    if any(wanted in one.lower() for one in told if one):
+    names = (job.id, job.entrypoint, job.worker, job.key, job.tenant, job.limit_key, job.traceparent)
+    if any(wanted in one.lower() for one in (*names, note, job.error) if one):
         return True
     if wanted.isascii():
         return wanted.encode() in job.payload.lower()

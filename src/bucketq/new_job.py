@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import ConfigurationError
 from bucketq.job import IfDead, Job, JobStatus
+from bucketq.trace_context import TraceContext
 
 MAX_ATTEMPTS = 3
 MAX_CRASHES = 3
@@ -35,6 +36,7 @@ class JobOptions(TypedDict, total=False):
     - `tenant`: tenants take turns; `limit_key`: what limits apply to (see `Queue.limit`)
     - `after`: jobs that have to be finished first; `if_dead`: what becomes of this one if one of them
       does not succeed ("cancel", or "run" all the same)
+    - `traceparent`, `tracestate`: the trace that it belongs to, where bucketq.tracing is not to find out
     """
 
     max_attempts: int
@@ -51,6 +53,8 @@ class JobOptions(TypedDict, total=False):
     limit_key: str
     after: Iterable[Job | str]
     if_dead: Literal["cancel", "run"]
+    traceparent: str
+    tracestate: str
 
 
 def new_job(
@@ -71,6 +75,9 @@ def new_job(
         )
     changes = {"max_attempts": max_attempts} | _changes(options, now)
     if_exists = changes.pop("if_exists", None)
+    if "traceparent" in changes or "tracestate" in changes:
+        trace = TraceContext.of(changes.get("traceparent"), changes.get("tracestate"))
+        changes |= trace._asdict()
     job = Job(id=job_id, entrypoint=entrypoint, payload=payload, priority=priority, created_at=now, **changes)
     if job.run_at is not None and job.run_at > now:
         job = replace(job, status=JobStatus.SCHEDULED)
@@ -78,6 +85,11 @@ def new_job(
     if if_exists is not None and job.key is None:
         raise ConfigurationError("if_exists says what to do if a key is taken; give the key too")
     return job
+
+
+def with_trace(job: Job, trace: TraceContext) -> Job:
+    """The job, of a trace."""
+    return replace(job, traceparent=trace.traceparent, tracestate=trace.tracestate)
 
 
 def _changes(options: JobOptions, now: datetime) -> dict[str, Any]:
@@ -147,6 +159,8 @@ _CHANGES: dict[str, tuple[str, Callable[[Any, str, datetime], Any]]] = {
     "limit_key": ("limit_key", _as_it_is),
     "after": ("after", _ids),
     "if_dead": ("if_dead", _if_dead),
+    "traceparent": ("traceparent", _as_it_is),
+    "tracestate": ("tracestate", _as_it_is),
 }
 
 

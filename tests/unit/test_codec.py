@@ -26,10 +26,11 @@ from bucketq.sessions import Sessions
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 GOLDEN = Path(__file__).parent / "golden"
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def example() -> QueueState:
-    """A state with every field in use; golden/format-7.json is its encoding."""
+    """A state with every field in use; golden/format-8.json is its encoding."""
     state = QueueState()
     state.collected_version = 7
     state.archives = True
@@ -135,6 +136,8 @@ def demanding():
         note="half of it",
         is_cancelled=True,
         redrive_of="job-99",
+        traceparent=TRACEPARENT,
+        tracestate="vendor=abc",
     )
 
 
@@ -195,6 +198,17 @@ def test_the_golden_file_of_this_format_is_written_and_read():
     assert encode(state) == golden
 
 
+def test_without_traces_nothing_but_the_format_differs_from_the_last_one():
+    older = (GOLDEN / "format-7.json").read_bytes()
+    trace = b',"traceparent":"%b","tracestate":"vendor=abc"' % TRACEPARENT.encode()
+    assert encode(example()).replace(trace, b"").replace(b'"format":8', b'"format":7') == older
+
+
+def test_a_trace_in_the_file_has_the_form_of_one():
+    with pytest.raises(CorruptStateError, match="traceparent"):
+        decode(encode(example()).replace(TRACEPARENT.encode(), b"whatever"))
+
+
 def test_the_golden_segment_is_written_and_read():
     golden = (GOLDEN / f"segment-{SEGMENT_FORMAT}.json").read_bytes()
     segment, content = example_segment()
@@ -210,7 +224,8 @@ def test_the_golden_segment_is_written_and_read():
 
 
 @pytest.mark.parametrize(
-    ("older", "enqueued", "segments"), [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3), (5, 14, 3), (6, 19, 4)]
+    ("older", "enqueued", "segments"),
+    [(1, 5, 0), (2, 13, 3), (3, 14, 3), (4, 14, 3), (5, 14, 3), (6, 19, 4), (7, 22, 6)],
 )
 def test_files_of_older_formats_open_as_they_are(older, enqueued, segments):
     state = decode((GOLDEN / f"format-{older}.json").read_bytes())

@@ -20,7 +20,7 @@ from bucketq.sessions import SessionMark
 from bucketq.signatures import Signature
 from bucketq.turns import TurnLine
 
-FORMAT = 7
+FORMAT = 8
 Day = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\d$")]
 
 

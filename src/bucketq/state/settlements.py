@@ -87,4 +87,6 @@ def _redriven(dead: Job, new_id: str, now: datetime) -> Job:
         tenant=dead.tenant,
         limit_key=dead.limit_key,
         redrive_of=dead.id,
+        traceparent=dead.traceparent,
+        tracestate=dead.tracestate,
     )

@@ -74,6 +74,8 @@ class JobTold(Told):
     note: str | None = None
     is_cancelled: bool = False
     redrive_of: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     @classmethod
     def of(cls, job: Job) -> "JobTold":
@@ -95,6 +97,7 @@ class JobTold(Told):
             progress=job.progress,
             note=job.note,
             is_cancelled=job.is_cancelled,
+            tracestate=job.tracestate,
         )
 
     @classmethod
@@ -131,4 +134,5 @@ def _shared(job: Job | ArchivedJob) -> dict[str, Any]:
         "tenant": job.tenant,
         "limit_key": job.limit_key,
         "redrive_of": job.redrive_of,
+        "traceparent": job.traceparent,
     }

@@ -59,7 +59,7 @@ class Attempt(_message.Message):
     def __init__(self, claimed_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., outcome: _Optional[str] = ..., worker: _Optional[str] = ..., error: _Optional[str] = ..., trace: _Optional[str] = ...) -> None: ...
 
 class JobOptions(_message.Message):
-    __slots__ = ("max_crashes", "run_at_us", "expires_at_us", "timeout_s", "key", "key_for_s", "tenant", "limit_key", "after", "if_dead", "batch", "redrive_of")
+    __slots__ = ("max_crashes", "run_at_us", "expires_at_us", "timeout_s", "key", "key_for_s", "tenant", "limit_key", "after", "if_dead", "batch", "redrive_of", "traceparent", "tracestate")
     MAX_CRASHES_FIELD_NUMBER: _ClassVar[int]
     RUN_AT_US_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,8 @@ class JobOptions(_message.Message):
     IF_DEAD_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     REDRIVE_OF_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
     max_crashes: int
     run_at_us: int
     expires_at_us: int
@@ -84,7 +86,9 @@ class JobOptions(_message.Message):
     if_dead: str
     batch: str
     redrive_of: str
-    def __init__(self, max_crashes: _Optional[int] = ..., run_at_us: _Optional[int] = ..., expires_at_us: _Optional[int] = ..., timeout_s: _Optional[float] = ..., key: _Optional[str] = ..., key_for_s: _Optional[float] = ..., tenant: _Optional[str] = ..., limit_key: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ..., if_dead: _Optional[str] = ..., batch: _Optional[str] = ..., redrive_of: _Optional[str] = ...) -> None: ...
+    traceparent: str
+    tracestate: str
+    def __init__(self, max_crashes: _Optional[int] = ..., run_at_us: _Optional[int] = ..., expires_at_us: _Optional[int] = ..., timeout_s: _Optional[float] = ..., key: _Optional[str] = ..., key_for_s: _Optional[float] = ..., tenant: _Optional[str] = ..., limit_key: _Optional[str] = ..., after: _Optional[_Iterable[str]] = ..., if_dead: _Optional[str] = ..., batch: _Optional[str] = ..., redrive_of: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("id", "entrypoint", "payload", "payload_object", "payload_size", "status", "priority", "created_at_us", "heartbeat_at_us", "sequence", "attempts", "max_attempts", "claimed_at_us", "token", "worker", "error", "history", "options", "crashes", "turn", "progress", "note", "is_cancelled")

@@ -8,6 +8,7 @@ from bucketq.errors import ConfigurationError
 from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
 from bucketq.mint import Mint
 from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES
+from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire.moments import EPOCH, microseconds, moment
 
@@ -33,6 +34,7 @@ _OPTIONS = (
     "if_dead",
     "batch",
     "redrive_of",
+    "traceparent",
 )
 _options_of = attrgetter(*_OPTIONS)
 _NO_OPTIONS = _options_of(Job(id="none", entrypoint="", created_at=EPOCH))
@@ -177,6 +179,8 @@ def _options_message(job: Job) -> pb.JobOptions | None:
         if_dead=job.if_dead.value,
         batch=job.batch,
         redrive_of=job.redrive_of,
+        traceparent=job.traceparent,
+        tracestate=job.tracestate,
     )
 
 
@@ -189,6 +193,7 @@ def _options(message: pb.Job | pb.NewJob) -> dict[str, Any]:
         if_dead = IfDead(options.if_dead or IfDead.CANCEL)
     except ValueError:
         raise ConfigurationError(f"if_dead is 'cancel' or 'run', not {options.if_dead!r}") from None
+    trace = TraceContext.of(options.traceparent, options.tracestate)
     return {
         "max_crashes": options.max_crashes or MAX_CRASHES,
         "run_at": moment(options.run_at_us),
@@ -202,6 +207,8 @@ def _options(message: pb.Job | pb.NewJob) -> dict[str, Any]:
         "if_dead": if_dead,
         "batch": options.batch if options.HasField("batch") else None,
         "redrive_of": options.redrive_of if options.HasField("redrive_of") else None,
+        "traceparent": trace.traceparent,
+        "tracestate": trace.tracestate,
     }
 
 

@@ -123,3 +123,15 @@ class Attempts(QueueSuite):
                 assert found is not None
                 assert (found.status, found.error) == (status, "timed out after 0.05 s")
                 assert found.history[-1].outcome == "timed_out"
+
+    async def test_a_job_carries_the_trace_that_it_was_given(self) -> None:
+        traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        async with self.open() as q:
+            await q.enqueue("mail", 1, traceparent=traceparent, tracestate="vendor=abc", max_attempts=1)
+            await q.enqueue("mail", 2, traceparent="nonsense", tracestate="vendor=abc")
+            first, second = await q.dequeue("mail", batch_size=2)
+            assert (first.traceparent, first.tracestate) == (traceparent, "vendor=abc")
+            assert (second.traceparent, second.tracestate) == (None, None)
+            await q.nack(first, "no such host")
+            again = await q.redrive(first.id)
+            assert (again.traceparent, again.tracestate) == (traceparent, "vendor=abc")
