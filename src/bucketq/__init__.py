@@ -82,6 +82,7 @@ _ROOMS = {
         "open_storage",
     ),
     "bucketq.tls": ("Tls",),
+    "bucketq.tracing": (),
     "bucketq.transaction": ("Transaction",),
     "bucketq.url": ("connect",),
 }

@@ -39,6 +39,7 @@ from bucketq.errors import (
 )
 from bucketq.figures import Figures
 from bucketq.job import Claim
+from bucketq.log_fields import fields_of
 from bucketq.lookout import Lookout
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation, claims_of, operations_in
@@ -51,6 +52,7 @@ from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, describe
+from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
 
@@ -209,7 +211,7 @@ class Committer:
             answers, changed = self._apply(batch, riders)
             if changed:
                 applied = self.state
-                if await self._write(patience):
+                if await self._write_traced(patience, len(answers)):
                     operations = sum(operations_in(pending.operation) for pending, _ in answers)
                     self.figures.landed(operations, self._clock.monotonic_s() - began_s)
                     self.figures.claims += applied.claims - claims
@@ -242,7 +244,7 @@ class Committer:
 
     def _end_overdue(self, state: QueueState) -> None:
         for job in self._watch.timeouts.over(state, self._clock.monotonic_s()):
-            log.info("job %s has taken longer than it may", job.id)
+            log.info("job %s has taken longer than it may", job.id, extra=fields_of(job))
             state.time_out(Claim.of(job), self._clock.now())
 
     def _requeue_silent(
@@ -256,12 +258,25 @@ class Committer:
             speaking = {claim for operation in operations for claim in claims_of(operation)}
             for job in silent:
                 if not speaking & {Claim(job.id), Claim.of(job)}:
-                    log.info("the worker of job %s has been silent for too long", job.id)
+                    log.info(
+                        "the worker of job %s has been silent for too long", job.id, extra=fields_of(job)
+                    )
                     state.requeue_stale(Claim.of(job), self._clock.now())
             for claim in segments:
                 if claim not in speaking:
                     log.info("the worker of segment %s has been silent for too long", claim.job_id)
                     state.requeue_stale_segment(claim, self._clock.now())
+
+    async def _write_traced(self, patience: Patience, operations: int) -> bool:
+        if TRACING.spans is None:
+            return await self._write(patience)
+        with TRACING.spans.committing(operations) as span:
+            has_landed = await self._write(patience)
+            assert self.state is not None
+            span.set_attribute("bucketq.version", self.state.version)
+            span.set_attribute("bucketq.landed", has_landed)
+            span.set_attribute("bucketq.failed_writes", patience.attempts)
+            return has_landed
 
     async def _write(self, patience: Patience) -> bool:
         """Write the state: True once it has landed, False if another commit came first."""

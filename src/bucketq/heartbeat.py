@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from bucketq.errors import ConfigurationError, JobNotFoundError
 from bucketq.job import Claim, Job
+from bucketq.log_fields import fields_of
 from bucketq.progress import check_progress
 
 log = logging.getLogger("bucketq")
@@ -101,7 +102,11 @@ class HeartbeatManager:
                 self._report(lost)
             except Exception as error:
                 # Whatever it was: a heart that stops without a word costs the job.
-                log.warning("a heartbeat did not get through, the next one may: %s", error)
+                log.warning(
+                    "a heartbeat did not get through, the next one may: %s",
+                    error,
+                    extra=fields_of(self._job) if isinstance(self._job, Job) else None,
+                )
 
     def _report(self, lost: JobNotFoundError) -> None:
         assert self._worker is not None

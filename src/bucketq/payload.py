@@ -20,6 +20,7 @@ from bucketq.errors import (
     UnusableStorageError,
 )
 from bucketq.job import Claim, Job
+from bucketq.log_fields import fields_of
 from bucketq.operation import Bury, Nack, Operation, Refresh, Release, Submit
 from bucketq.side_objects import SideObjects, unreachable
 
@@ -108,7 +109,7 @@ class LargePayloads:
             if isinstance(outcome, Job):
                 fetched.append(outcome)
             elif isinstance(outcome, ObjectNotFoundError | PayloadError):
-                log.warning("job %s is dead, its payload is lost: %s", job.id, outcome)
+                log.warning("job %s is dead, its payload is lost: %s", job.id, outcome, extra=fields_of(job))
                 await self._settle(Bury(Claim.of(job), f"its payload is lost: {outcome}", self._clock.now()))
             elif isinstance(outcome, UnusableStorageError):
                 # It may be for this object only, and must not hold up the queue for ever.

@@ -45,7 +45,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What cronsim and zoneinfo say of what they do not know.
 _UNKNOWN = (CronSimError, ValueError, LookupError, OSError)
 # What makes no sense for a job that comes again and again.
-_ONCE_ONLY = ("run_at", "delay", "expires_at", "after", "if_dead", "if_exists")
+_ONCE_ONLY = ("run_at", "delay", "expires_at", "after", "if_dead", "if_exists", "traceparent", "tracestate")
 
 
 class Missed(StrEnum):

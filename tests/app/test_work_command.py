@@ -67,7 +67,7 @@ async def test_logs_tell_of_jobs_in_fields_and_options_come_from_the_environment
             place.allow("go")
             job = await queue.enqueue("patient", {"name": "go"})
             [done] = worker.wait_for("is done")
-            assert (done["job"], done["entrypoint"], done["attempt"]) == (job.id, "patient", 1)
+            assert (done["job_id"], done["entrypoint"], done["attempt"]) == (job.id, "patient", 1)
             assert 0 <= done["seconds"] < 10
             await queue.enqueue("patient", {"nam": "go"}, max_attempts=1)
             [dead] = worker.wait_for("is dead")

@@ -13,6 +13,7 @@ import pytest
 import bucketq
 from bucketq.cli.logs import Logs
 from bucketq.cli.options import flag_of
+from bucketq.cli.traces import Traces
 from bucketq.cli.work import Where, Working
 from tests.app.working import HERE, Worked, until
 
@@ -62,5 +63,5 @@ async def test_the_guide_runs(folder, capsys):
 
 
 def test_every_option_is_in_the_guide():
-    for field in (*fields(Working), *fields(Logs), *fields(Where)[:2]):
+    for field in (*fields(Working), *fields(Logs), *fields(Traces), *fields(Where)[:2]):
         assert f"`{flag_of(field.name)}`" in GUIDE

@@ -67,7 +67,10 @@ async def test_pages_that_are_allowed(open_http):
     asked = {"Origin": ALLOWED, "Access-Control-Request-Method": "POST"}
     preflight = await open_http.options("/v1/jobs", headers=asked)
     assert preflight.status_code == 204
-    assert preflight.headers["access-control-allow-headers"] == "Authorization, Content-Type"
+    assert (
+        preflight.headers["access-control-allow-headers"]
+        == "Authorization, Content-Type, Traceparent, Tracestate"
+    )
     for answer in (
         preflight,
         await open_http.post("/v1/jobs", json={}, headers={"Origin": ALLOWED}),

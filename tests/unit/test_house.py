@@ -11,7 +11,7 @@ SOURCE = Path(bucketq.__file__).parent
 
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
-    {"errors", "clock", "journal", "loopback", "words"},
+    {"errors", "clock", "journal", "loopback", "words", "trace_context"},
     {
         "v1",
         "object_name",
@@ -32,8 +32,9 @@ FLOORS = [
     {"account"},
     {"job", "duration", "failure", "wanted"},
     {"jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"},
-    {"segment", "archived_job", "schedule"},
+    {"segment", "archived_job", "schedule", "tracing"},
     {
+        "log_fields",
         "backlog",
         "ready",
         "due",
@@ -133,6 +134,7 @@ PURE = [
         "difference",
         "glance",
         "words",
+        "trace_context",
     ),
 ]
 IMPURE = {"asyncio", "time", "random", "os", "io", "socket", "threading", "secrets", "uuid", "pathlib"}
@@ -190,7 +192,7 @@ def test_the_core_needs_only_msgspec_obstore_and_cronsim():
     for room, path in rooms():
         is_of_brokers = room in {"v1", "wire", "broker"} or path.stem.endswith("_brokers")
         if (
-            room not in {"demo", "testing", "top", "dashboard", "cli", "spark", "pipeline"}
+            room not in {"demo", "testing", "top", "dashboard", "cli", "spark", "pipeline", "tracing"}
             and not is_of_brokers
         ):
             found = {name.split(".")[0] for name in imports_of(path)} - allowed

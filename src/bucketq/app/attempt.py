@@ -28,6 +28,7 @@ from bucketq.expiry import timed_out
 from bucketq.failure import error_text, trace_text
 from bucketq.job import Job
 from bucketq.retry import Failure, GiveUp, Retry, decide, exponential
+from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
 
@@ -83,6 +84,15 @@ class Attempts:
 
     async def attempt(self, job: Job, report: Report | None = None) -> Outcome:
         """Try a claimed job once. Cancelling this stops the handler, and tells nothing of the job."""
+        if TRACING.spans is None:
+            return await self._attempt(job, report)
+        with TRACING.spans.attempt(job) as span:
+            outcome = await self._attempt(job, report)
+            error = outcome.error if isinstance(outcome, Failed | Rejected) else None
+            span.end(type(outcome).__name__.lower(), error)
+            return outcome
+
+    async def _attempt(self, job: Job, report: Report | None) -> Outcome:
         handler = self._handlers[job.entrypoint]
         running = Running(job, report)
         if not self._opens_early:
@@ -144,6 +154,8 @@ class Attempts:
         self, handler: Handler[..., Any], job: Job, error: BaseException, text: str | None = None
     ) -> Failed | Rejected:
         text = text or error_text(error) or ""
+        if TRACING.spans is not None:
+            TRACING.spans.record(error)
         failure = Failure(job, job.failures, text, error, random.random())
         try:
             decision = decide(handler.retry, failure)

@@ -1,8 +1,9 @@
 """Call: a handler with its arguments, ready to be enqueued."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from bucketq.new_job import JobOptions
+from bucketq.trace_context import TraceContext
 
 
 class Call(NamedTuple):
@@ -17,3 +18,10 @@ class Call(NamedTuple):
     payload: bytes
     priority: int
     options: JobOptions
+
+    def within(self, trace: TraceContext) -> "Call":
+        """The same, of a trace, unless it is of one already."""
+        if trace.traceparent is None or "traceparent" in self.options:
+            return self
+        given = {name: text for name, text in trace._asdict().items() if text is not None}
+        return self._replace(options=cast(JobOptions, {**self.options, **given}))

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from bucketq.app.outcome import Outcome
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
+from bucketq.log_fields import fields_of
 
 log = logging.getLogger("bucketq")
 
@@ -54,7 +55,9 @@ class Callbacks:
             except (Exception, asyncio.CancelledError) as error:
                 if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                     raise
-                log.exception("a callback for %s of job %s failed", event.name, event.job.id)
+                log.exception(
+                    "a callback for %s of job %s failed", event.name, event.job.id, extra=fields_of(event.job)
+                )
 
 
 def is_being_cancelled() -> bool:

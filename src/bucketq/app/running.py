@@ -7,7 +7,9 @@ from contextvars import ContextVar
 from bucketq.app.call import Call
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
+from bucketq.log_fields import logged_as
 from bucketq.progress import check_progress
+from bucketq.tracing.switch import TRACING
 
 Report = Callable[[float | None, str | None], None]
 
@@ -40,6 +42,10 @@ class Running:
 
     def enqueue(self, *calls: Call) -> None:
         """Enqueue these by the very commit that completes this job; if it fails, none of them."""
+        if TRACING.spans is not None:
+            # They are enqueued when the attempt, and its span, have ended.
+            here = TRACING.spans.current()
+            calls = tuple(call.within(here) for call in calls)
         self.calls += calls
 
 
@@ -59,6 +65,7 @@ def running_as(running: Running) -> Iterator[None]:
     """Let `current` tell this one inside the block."""
     token = _current.set(running)
     try:
-        yield
+        with logged_as(running.job):
+            yield
     finally:
         _current.reset(token)

@@ -20,6 +20,7 @@ from msgspec import Raw
 from bucketq.app.outcome import Completed, Crashed, Failed, Interrupted, Outcome, Rejected
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError, PayloadError
 from bucketq.job import Claim, Job
+from bucketq.log_fields import fields_of
 from bucketq.operation import Crash
 from bucketq.queue import Queue
 from bucketq.retry import Backoff, Decision, Failure, GiveUp
@@ -121,8 +122,9 @@ class Settling:
         except Exception as error:
             _log_trouble(len(batch), error)
             return batch
+        by_id = {job.id: job for job in jobs} if refused else {}
         for lost in refused:
-            log.warning("a result is dropped: %s", lost, extra={"job": lost.job_id})
+            log.warning("a result is dropped: %s", lost, extra=fields_of(by_id[lost.job_id]))
         return []
 
     async def _settle_one(self, ended: Ended) -> list[Ended]:
@@ -131,7 +133,7 @@ class Settling:
             await settle(self._queue, job, outcome)
         except Exception as error:
             if isinstance(error, JobNotFoundError) and error.job_id == job.id:
-                log.warning("an outcome is dropped: %s", error, extra={"job": job.id})
+                log.warning("an outcome is dropped: %s", error, extra=fields_of(job))
                 return []
             if isinstance(outcome, Completed) and isinstance(error, _NEVER_FITS):
                 return [Ended(job, Rejected(f"it ran, but what it enqueues was refused: {error}"))]

@@ -292,11 +292,11 @@ class Broker:
             except TimeoutError:
                 leader, why = None, "no heartbeat was stored for too long"
             except (BucketQError, OSError) as error:
-                log.warning("a heartbeat did not get through: %s", error)
+                log.warning("a heartbeat did not get through: %s", error, extra={"epoch": term.leader.epoch})
                 continue
             except Exception:
                 # A broker that ends because of it would be no help; if it lasts, the timeout ends the term.
-                log.exception("a heartbeat did not get through")
+                log.exception("a heartbeat did not get through", extra={"epoch": term.leader.epoch})
                 continue
             else:
                 why = "another broker was elected"

@@ -13,10 +13,12 @@ from time import perf_counter
 
 from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.allowance import Allowance
+from bucketq.broker.sent_trace import asked_within
 from bucketq.broker.token_file import LOOK_EVERY_S, TokenFile
 from bucketq.broker.tokens import Tokens
 from bucketq.broker.turnstile import Turnstile
 from bucketq.errors import ConfigurationError, UnauthenticatedError
+from bucketq.trace_context import TraceContext
 
 log = logging.getLogger("bucketq")
 
@@ -72,17 +74,27 @@ class Door:
 
     @asynccontextmanager
     async def visit(
-        self, authorization: str | None, peer: str, role: Role, way: str = "", method: str = ""
+        self,
+        authorization: str | None,
+        peer: str,
+        role: Role,
+        way: str = "",
+        method: str = "",
+        sent: TraceContext | None = None,
     ) -> AsyncIterator[Caller]:
         """Admit somebody who has a role for as long as the block takes; it ends early if their token does.
 
-        `way` and `method` are what the visit is counted as. Raises ForbiddenError, and
-        UnauthenticatedError, also when the token is revoked or expires meanwhile.
+        `way` and `method` are what the visit is counted as, `sent` is the trace that it is of. Raises
+        ForbiddenError, and UnauthenticatedError, also when the token is revoked or expires meanwhile.
         """
         began_s, outcome = perf_counter(), "ok"
         try:
             async with self._stay(authorization, peer, role) as caller:
-                yield caller
+                if sent is None or sent.traceparent is None:
+                    yield caller
+                else:
+                    with asked_within(sent, way, method, caller.name):
+                        yield caller
         except BaseException as error:
             outcome = type(error).__name__
             raise

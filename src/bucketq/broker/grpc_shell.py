@@ -45,6 +45,7 @@ from bucketq.errors import (
     UnauthenticatedError,
 )
 from bucketq.tls import Tls
+from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import CHUNK_BYTES, refusal_message
 
@@ -172,7 +173,8 @@ class GrpcShell:
     def _visit(self, context: Context, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
         authorization = str(metadata["authorization"]) if "authorization" in metadata else None
-        return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method)
+        sent = TraceContext.of(metadata.get("traceparent"), metadata.get("tracestate"))
+        return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method, sent)
 
     async def _read_object(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:

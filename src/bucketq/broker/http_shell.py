@@ -49,6 +49,7 @@ from bucketq.errors import (
     UnauthenticatedError,
 )
 from bucketq.tls import Tls
+from bucketq.trace_context import TraceContext
 from bucketq.wire import BYTES, PROTOBUF, http_refusal_message
 
 log = logging.getLogger("bucketq")
@@ -234,7 +235,9 @@ class HttpShell:
 
     def _visit(self, request: Request, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         peer = request.client.host if request.client else ""
-        return self._door.visit(request.headers.get("authorization"), peer, role, "http", method)
+        headers = request.headers
+        sent = TraceContext.of(headers.get("traceparent"), headers.get("tracestate"))
+        return self._door.visit(headers.get("authorization"), peer, role, "http", method, sent)
 
 
 async def _body(request: Request, limit: int) -> bytes:

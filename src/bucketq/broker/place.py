@@ -42,7 +42,8 @@ class Place:
                 return
             except Exception:
                 # Nobody outside is told what is inside.
-                log.exception("%s %s failed", request.method, request.url.path)
+                peer = request.client.host if request.client else ""
+                log.exception("%s %s failed", request.method, request.url.path, extra={"peer": peer})
                 response = problem(500, "InternalError", "the broker failed at this; its log says why")
         await response(scope, receive, send)
 

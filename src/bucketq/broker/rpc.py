@@ -11,11 +11,13 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.sent_trace import sent_trace
 from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
 from bucketq.job import Claim
 from bucketq.mint import Mint
 from bucketq.new_job import NAME_MAX
+from bucketq.operation import within
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import wanted_of
 from bucketq.wire import (
@@ -134,7 +136,8 @@ class Rpc:
         return pb.Done()
 
     async def _apply(self, message: pb.Operation, caller: Caller) -> Any:
-        return await self._service.apply(operation_of(message, datetime.now(UTC), self._mint), caller)
+        operation = operation_of(message, datetime.now(UTC), self._mint)
+        return await self._service.apply(within(operation, sent_trace()), caller)
 
     async def _stats(self, request: pb.StatsRequest, caller: Caller) -> pb.StatsResponse:
         return stats_message(await self._service.stats())

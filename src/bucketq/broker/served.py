@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
+from typing import Any
 
 from bucketq.account import Account
 from bucketq.archive import Archive
+from bucketq.broker.sent_trace import sent_trace
 from bucketq.clock import Clock
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
@@ -24,6 +26,7 @@ from bucketq.glance import Glance
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import Chosen
 from bucketq.mint import Mint
+from bucketq.new_job import JobOptions, with_trace
 from bucketq.operation import (
     Answers,
     Batch,
@@ -64,6 +67,10 @@ class ServedQueue(BrokerQueue):
     ) -> None:
         super().__init__(storage, settings=settings, clock=clock, mint=mint, account=account)
         self._figures = figures
+
+    def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
+        job, sent = super()._new_job(entrypoint, payload, priority, options), sent_trace()
+        return job if job.traceparent or not sent.traceparent else with_trace(job, sent)
 
     def glance(self) -> Glance | None:
         """How the queue stands; None if nobody has read it yet. It costs no request."""

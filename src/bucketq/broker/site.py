@@ -27,7 +27,7 @@ _HEADERS = [
 ]
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Traceparent, Tracestate",
     "Access-Control-Max-Age": "600",
 }
 _ORIGIN = re.compile(r"https?://[^/@\s]+")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-_FIELDS = ("epoch", "job", "entrypoint", "attempt", "seconds")
+_FIELDS = ("epoch", "job_id", "entrypoint", "attempt", "worker", "seconds", "peer", "trace_id", "span_id")
+_OWN = "bucketq"
+_COLLECTOR_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,7 @@ class _JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
+            **({} if record.name == _OWN else {"logger": record.name}),
             **{name: getattr(record, name) for name in _FIELDS if hasattr(record, name)},
         }
         if record.exc_info:
@@ -32,12 +35,48 @@ class _JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def log_to_stderr(logs: Logs) -> None:
-    """Send what bucketq logs to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
-    handler.setFormatter(_JsonLines() if logs.log_format == "json" else text)
-    for name, least in (("bucketq", logs.log_level.upper()), ("uvicorn", "ERROR"), ("asyncio", "ERROR")):
-        # Of the servers underneath only what they cannot cope with: what strangers send them is no news.
-        logging.getLogger(name).addHandler(handler)
+class _TextLines(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
+        line = super().formatMessage(record)
+        # Our own lines say which job they are about.
+        if record.name == _OWN or not hasattr(record, "job_id"):
+            return line
+        return f"{line} [{vars(record)['entrypoint']} {vars(record)['job_id']}]"
+
+
+class _Seldom(logging.Filter):
+    """Lets a collector of traces that is away be heard of once in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_s = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("opentelemetry"):
+            return True
+        is_due = record.created >= self._said_s + _COLLECTOR_EVERY_S
+        if is_due:
+            self._said_s = record.created
+        return is_due
+
+
+def log_to_stderr(logs: Logs, *, with_handlers: bool = False) -> None:
+    """Send what bucketq logs to stderr; and what the handlers of jobs log, unless they have their own way."""
+    from bucketq.log_fields import LogFields
+
+    output = logging.StreamHandler(sys.stderr)
+    text = _TextLines("%(asctime)s %(levelname)-7s %(message)s")
+    output.setFormatter(_JsonLines() if logs.log_format == "json" else text)
+    output.addFilter(_Seldom())
+    output.addFilter(LogFields())
+    level, root = logs.log_level.upper(), logging.getLogger()
+    # Of the servers underneath only what they cannot cope with: what strangers send them is no news.
+    levels = {_OWN: level, "uvicorn": "ERROR", "asyncio": "ERROR", "opentelemetry": "WARNING"}
+    for name, least in levels.items():
         logging.getLogger(name).setLevel(least)
+    if with_handlers and not root.handlers:
+        root.addHandler(output)
+        root.setLevel(level)
+    else:
+        for name in levels:
+            logging.getLogger(name).addHandler(output)

@@ -15,6 +15,7 @@ from bucketq.broker.allowance import Allowance, raise_open_files
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.opened import queue_url
 from bucketq.cli.options import Url
+from bucketq.cli.traces import Traces
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
 
@@ -83,6 +84,7 @@ async def serve(
     allowance: Allowance,
     settings: Settings,
     logs: Logs,
+    traces: Traces,
     at: Annotated[str, typer.Argument(metavar="URL", help="The queue, by its storage.")] = "",
     url: Url = "",
 ) -> int:
@@ -90,11 +92,17 @@ async def serve(
 
     Run two, and one takes over when the other is gone. SIGTERM and SIGINT: finish, step down, exit.
     """
+    with traces.exported():
+        return await _serve(listening, leading, allowance, settings, logs, queue_url(at, url))
+
+
+async def _serve(
+    listening: Listening, leading: Leading, allowance: Allowance, settings: Settings, logs: Logs, url: str
+) -> int:
     import asyncio
 
     from bucketq.url import BROKER_SCHEMES
 
-    url = queue_url(at, url)
     if url.startswith(tuple(f"{scheme}://" for scheme in BROKER_SCHEMES)):
         raise ConfigurationError(
             "a broker serves a storage, and this is the URL of a broker; give that of the storage, such as"

@@ -18,6 +18,7 @@ import typer
 from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.options import Url, flag_of
+from bucketq.cli.traces import Traces
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.settings import Settings
 
@@ -89,6 +90,7 @@ async def work(
     where: Where,
     settings: Settings,
     logs: Logs,
+    traces: Traces,
     url: Url = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> int:
@@ -102,8 +104,8 @@ async def work(
     given = {name: value for name, value in vars(settings).items() if _is_given(context, name)}
     # Those whom a supervisor has started find the same bucketq.toml, and must not supervise in turn.
     if not supervised and (where.processes > 1 or where.reload):
-        return await _supervise(app, working, where, given, logs, url)
-    return await _work_here(app, working, where, given, logs, url, supervised)
+        return await _supervise(app, working, where, given, logs, traces, url)
+    return await _work_here(app, working, where, given, logs, traces, url, supervised)
 
 
 async def _work_here(
@@ -112,6 +114,7 @@ async def _work_here(
     where: Where,
     settings: dict[str, Any],
     logs: Logs,
+    traces: Traces,
     url: str,
     is_supervised: bool,
 ) -> int:
@@ -124,13 +127,15 @@ async def _work_here(
     app.settings = replace(app.settings or Settings(), **settings)
     worker = _worker_of(app, working, where, is_supervised)
     async with AsyncExitStack() as stack:
+        # First, and so closed last: all that ends with the worker is told too.
+        stack.enter_context(traces.exported())
         if sys.stderr.isatty() and logs.log_format == "text" and not is_supervised:
             from rich.console import Console
 
             from bucketq.cli.live import live_line
 
             await stack.enter_async_context(live_line(worker, Console(stderr=True)))
-        log_to_stderr(logs)
+        log_to_stderr(logs, with_handlers=True)
         if working.health_port:
             serving = told_health(working.health_host, working.health_port, lambda: worker.trouble)
             await stack.enter_async_context(serving)
@@ -191,7 +196,13 @@ def _worker_of(app: "App", working: Working, where: Where, is_supervised: bool) 
 
 
 async def _supervise(
-    app: str, working: Working, where: Where, settings: dict[str, Any], logs: Logs, url: str
+    app: str,
+    working: Working,
+    where: Where,
+    settings: dict[str, Any],
+    logs: Logs,
+    traces: Traces,
+    url: str,
 ) -> int:
     from bucketq.cli.supervisor import Supervisor
 
@@ -200,7 +211,7 @@ async def _supervise(
 
     def command(number: int) -> list[str]:
         port = working.health_port and working.health_port + number
-        told = {**vars(replace(working, health_port=port)), **vars(logs), **settings}
+        told = {**vars(replace(working, health_port=port)), **vars(logs), **vars(traces), **settings}
         asked = [flag for name, value in told.items() for flag in _flag(name, value)]
         asked += [f"--url={url}"] if url else []
         return [

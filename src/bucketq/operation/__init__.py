@@ -33,6 +33,7 @@ from bucketq.operation.operation import (
     enqueued_by,
     knowing,
     operations_in,
+    within,
 )
 from bucketq.operation.segment_claims import (
     DequeueSegment,
@@ -85,4 +86,5 @@ __all__ = [
     "enqueued_by",
     "knowing",
     "operations_in",
+    "within",
 ]

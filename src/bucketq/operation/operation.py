@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from bucketq.backlog import SegmentNeededError
 from bucketq.errors import BucketQError, OutcomeUnknownError, SessionForgottenError
 from bucketq.job import Claim, Job
+from bucketq.new_job import with_trace
 from bucketq.operation.adoption import Adopt
 from bucketq.operation.arrivals import Enqueue, EnqueueBatch, EnqueueSegments, Load
 from bucketq.operation.brokers import Beat, Elect, StepDown
@@ -43,6 +44,7 @@ from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, R
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.sessions import SessionMark
 from bucketq.state import QueueState
+from bucketq.trace_context import TraceContext
 
 
 class Transact(msgspec.Struct, frozen=True, gc=False):
@@ -193,6 +195,17 @@ def enqueued_by(operation: Operation) -> list[Job]:
         case Transact():
             return [job for part in operation.operations for job in enqueued_by(part)]
     return []
+
+
+def within(operation: Operation, trace: TraceContext) -> Operation:
+    """The operation, with the jobs that it adds in a trace, but for those that are in one already."""
+    match operation:
+        case Enqueue() if trace.traceparent is not None:
+            jobs = (job if job.traceparent else with_trace(job, trace) for job in operation.jobs)
+            return replace(operation, jobs=tuple(jobs))
+        case Transact():
+            return Transact(tuple(within(part, trace) for part in operation.operations))
+    return operation
 
 
 def knowing(operation: Operation, finished: Mapping[str, bool]) -> Operation:

@@ -23,12 +23,13 @@ from bucketq.errors import (
 )
 from bucketq.job import Job
 from bucketq.mint import Mint
-from bucketq.new_job import JobOptions, is_text, new_job
+from bucketq.new_job import JobOptions, is_text, new_job, with_trace
 from bucketq.operation import Adopt, Enqueue, EnqueueBatch, Operation, Transact, enqueued_by, knowing
 from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import Bucket, ObjectStoragePort
+from bucketq.tracing.switch import TRACING
 from bucketq.wanted import Wanted
 
 
@@ -138,6 +139,13 @@ class Channel(ABC):
         await asyncio.sleep(timeout_s)
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
+        """A job to be enqueued, of the trace that is under way here, if any."""
+        job = self._model(entrypoint, payload, priority, options)
+        if TRACING.spans is None or job.traceparent is not None:
+            return job
+        return with_trace(job, TRACING.spans.current())
+
+    def _model(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         now = self._clock.now()
         job = new_job(self._mint.job_id(now), entrypoint, b"", priority, now, options)
         return replace(job, payload=self._content(entrypoint, payload))

@@ -42,7 +42,8 @@ class Control(Channel):
         waits or runs is passed over. A schedule of the same name is replaced; if its times stay what
         they were, so does its next tick.
         """
-        model = self._new_job(entrypoint, payload, priority, options)
+        # Each tick is a trace of its own.
+        model = self._model(entrypoint, payload, priority, options)
         schedule = new_schedule(name, model, options, cron=cron, tz=tz, every=every, missed=missed)
         stored: Schedule | None = await self._submit(PutSchedule(schedule, self._clock.now()))
         return stored or schedule

@@ -9,9 +9,11 @@ from bucketq.bulk import BulkLoad, NewJobs
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.new_batch import NewBatch, Then
-from bucketq.new_job import JobOptions
+from bucketq.new_job import JobOptions, with_trace
 from bucketq.operation import Enqueue, EnqueueBatch, EnqueueSegments, Operation, Transact
 from bucketq.queue.channel import Channel
+from bucketq.trace_context import TraceContext
+from bucketq.tracing.switch import TRACING, enqueuing
 from bucketq.transaction import Transaction
 
 
@@ -35,6 +37,15 @@ class Producing(Channel):
         Raises PayloadError if the payload is not JSON or too large, QueueFullError if
         queue.json is at its limit, and KeyTakenError as `if_exists` says.
         """
+        # Whoever gives the trace makes its spans.
+        if TRACING.spans is None or "traceparent" in options:
+            return await self._enqueue(entrypoint, payload, priority, options)
+        with TRACING.spans.enqueuing(entrypoint) as span:
+            job = await self._enqueue(entrypoint, payload, priority, options)
+            span.set_attribute("messaging.message.id", job.id)
+            return job
+
+    async def _enqueue(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         job = self._new_job(entrypoint, payload, priority, options)
         if_exists = options.get("if_exists", "return")
         added: list[Job]
@@ -66,7 +77,11 @@ class Producing(Channel):
             raise ConfigurationError("enqueue_many takes an iterable of payloads; for one there is enqueue")
         if not isinstance(payloads, Iterable):
             raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
-        return await self._enqueue_all(self._new_job(entrypoint, b"", priority, options), payloads)
+        with enqueuing(entrypoint, options) as span:
+            ids = await self._enqueue_all(self._new_job(entrypoint, b"", priority, options), payloads)
+            if span is not None:
+                span.set_attribute("messaging.batch.message_count", len(ids))
+        return ids
 
     async def enqueue_batch(
         self,
@@ -88,10 +103,14 @@ class Producing(Channel):
         if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
             raise ConfigurationError(f"enqueue_batch takes an iterable of payloads, not {payloads!r}")
         following = Then.of(then)
-        model = self._new_job(entrypoint, b"", priority, options)
-        job = self._new_job(following.entrypoint, following.payload, following.priority, following.options)
-        job = await self._payloads.stow(replace(job, batch=job.id))
-        ids = await self._enqueue_all(replace(model, batch=job.id), payloads, job)
+        with enqueuing(entrypoint, options) as span:
+            model = self._new_job(entrypoint, b"", priority, options)
+            job = self._model(following.entrypoint, following.payload, following.priority, following.options)
+            job = with_trace(job, TraceContext(model.traceparent, model.tracestate))
+            job = await self._payloads.stow(replace(job, batch=job.id))
+            ids = await self._enqueue_all(replace(model, batch=job.id), payloads, job)
+            if span is not None:
+                span.set_attribute("messaging.batch.message_count", len(ids))
         return NewBatch(job.id, ids)
 
     async def _enqueue_all(

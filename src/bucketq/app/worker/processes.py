@@ -1,6 +1,6 @@
 """ProcessPool: plain functions that run in processes of their own, one job at a time in each.
 
-    worker ── thread ══ pipe ══ child      a job goes in; reports come out, then how it ended
+    worker ── thread ══ pipe ══ child      a job goes in; reports and what it logs come out, then how it ended
                                   └─ watches its parent, and ends with it, however that ends
 
 A child is kept for the next job. It is killed when its job has to stop, and another one is started
@@ -8,6 +8,7 @@ when it is needed.
 """
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import pickle
@@ -15,7 +16,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -28,10 +29,14 @@ from bucketq.app.arguments import encode_result
 from bucketq.app.call import Call
 from bucketq.app.resources import Resources
 from bucketq.app.running import Report, Running, running_as
+from bucketq.app.worker.child_log import send_log, worker_level, write_down
 from bucketq.app.worker.threads import Threads
 from bucketq.errors import ProcessDiedError
 from bucketq.failure import Elsewhere, trace_text
 from bucketq.job import Job
+from bucketq.trace_context import TraceContext
+from bucketq.tracing.export import exported_traces, is_exporting
+from bucketq.tracing.switch import TRACING
 
 _SPAWN = multiprocessing.get_context("spawn")
 # The worker decides what becomes of its children.
@@ -74,7 +79,8 @@ class ProcessPool:
             loop.call_soon_threadsafe(running.report, progress, note)
 
         child = self._take()
-        ended = self._threads.submit(child.run, running.job, report)
+        here = TRACING.spans.current() if TRACING.spans is not None else TraceContext()
+        ended = self._threads.submit(child.run, _Order(running.job, here), report)
         ended.add_done_callback(partial(self._return, loop, child))
         try:
             ending = await asyncio.wrap_future(ended)
@@ -108,6 +114,12 @@ class ProcessPool:
             self._idle.append(child)
 
 
+class _Order(NamedTuple):
+    job: Job
+    # The span of the attempt.
+    trace: TraceContext
+
+
 class _Returned(NamedTuple):
     result: bytes
     calls: tuple[Call, ...]
@@ -135,23 +147,28 @@ class _Child:
 
     def __init__(self, app: App) -> None:
         self._pipe, self._theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(app, self._theirs), name="bucketq job")
+        self._process = _SPAWN.Process(
+            target=_serve, args=(app, self._theirs, is_exporting(), worker_level()), name="bucketq job"
+        )
         self._is_killed = False
 
     @property
     def is_alive(self) -> bool:
         return not self._is_killed and self._process.is_alive()
 
-    def run(self, job: Job, report: Report) -> _Returned | _Raised:
+    def run(self, order: "_Order", report: Report) -> _Returned | _Raised:
         if self._process.pid is None:
             self._start()
         try:
-            self._pipe.send(job)
+            self._pipe.send(order)
             while True:
                 said = self._pipe.recv()
                 if isinstance(said, _Returned | _Raised):
                     return said
-                report(*said)
+                if isinstance(said, logging.LogRecord):
+                    write_down(said)
+                else:
+                    report(*said)
         except (EOFError, OSError) as error:
             self._process.join()
             raise ProcessDiedError(
@@ -180,7 +197,7 @@ class _Child:
             self._process.kill()
 
 
-def _serve(app: App, pipe: Connection) -> None:
+def _serve(app: App, pipe: Connection, exports_traces: bool, log_level: int) -> None:
     """Run jobs until the pipe is closed: what a child does."""
     for number in _SIGNALS:
         # Not SIG_IGN: programs that a handler starts would inherit it.
@@ -193,7 +210,8 @@ def _serve(app: App, pipe: Connection) -> None:
         with speaking:
             pipe.send(said)
 
-    with asyncio.Runner() as runner:
+    send_log(say, log_level)
+    with asyncio.Runner() as runner, exported_traces() if exports_traces else nullcontext():
         resources = Resources(app.providers)
         try:
             while True:
@@ -211,9 +229,14 @@ def _end_with_parent() -> NoReturn:
     os._exit(1)
 
 
+def _going_on(trace: TraceContext) -> AbstractContextManager[None]:
+    return nullcontext() if TRACING.spans is None else TRACING.spans.going_on(trace)
+
+
 def _attempt(
-    app: App, job: Job, say: Callable[[object], None], resources: Resources, runner: asyncio.Runner
+    app: App, order: _Order, say: Callable[[object], None], resources: Resources, runner: asyncio.Runner
 ) -> _Returned | _Raised:
+    job = order.job
     handler = app.handlers[job.entrypoint]
     running = Running(job, lambda progress, note: say((progress, note)))
     try:
@@ -222,7 +245,7 @@ def _attempt(
         runner.run(resources.open(type_ for type_ in injected.values() if type_ is not Running))
         for name, type_ in injected.items():
             arguments[name] = running if type_ is Running else resources.get(type_)
-        with running_as(running):
+        with running_as(running), _going_on(order.trace):
             result = handler.function(**arguments)
         return _Returned(encode_result(result), tuple(running.calls))
     except BaseException as error:

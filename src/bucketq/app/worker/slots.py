@@ -19,6 +19,7 @@ from bucketq.app.worker.threads import Threads
 from bucketq.errors import JobNotFoundError
 from bucketq.failure import error_text
 from bucketq.job import Job
+from bucketq.log_fields import fields_of
 
 log = logging.getLogger("bucketq")
 
@@ -184,9 +185,4 @@ def _where(outcome: Failed | Rejected) -> str:
 
 def _fields(work: _Work) -> dict[str, object]:
     """What structured logs tell of a job."""
-    return {
-        "job": work.job.id,
-        "entrypoint": work.job.entrypoint,
-        "attempt": work.job.attempts,
-        "seconds": round(time.monotonic() - work.began_s, 3),
-    }
+    return {**fields_of(work.job), "seconds": round(time.monotonic() - work.began_s, 3)}

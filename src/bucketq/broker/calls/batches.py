@@ -33,6 +33,8 @@ class SubmitBatch(AnyJob, kw_only=True):
     expires_at: Moment | UnsetType = UNSET
     after: Annotated[tuple[Name, ...], Meta(max_length=1000)] | UnsetType = UNSET
     if_dead: IfDead | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
     then: Following | UnsetType = UNSET
 
 

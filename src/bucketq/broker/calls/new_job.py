@@ -74,6 +74,8 @@ class NewJob(SingleJob):
     if_exists: Literal["return", "replace", "raise"] | UnsetType = UNSET
     after: Annotated[tuple[Name, ...], Meta(max_length=1000)] | UnsetType = UNSET
     if_dead: IfDead | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
 
 
 class Following(SingleJob):
