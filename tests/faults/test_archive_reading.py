@@ -111,7 +111,7 @@ async def test_questions_that_cannot_be_answered_are_refused():
         await ids_of(archive.jobs(since=datetime(2026, 1, 1)))  # noqa: DTZ001
     with pytest.raises(ConfigurationError, match="no time zone"):
         await ids_of(archive.jobs(until=datetime(2026, 1, 1)))  # noqa: DTZ001
-    with pytest.raises(ConfigurationError, match="completed or dead, not 'done'"):
+    with pytest.raises(ConfigurationError, match="one of completed, dead, cancelled, expired, not 'done'"):
         await ids_of(archive.jobs(status="done"))
     assert await ids_of(archive.jobs()) == []
 

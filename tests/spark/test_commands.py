@@ -42,7 +42,7 @@ def test_mistakes_are_told_in_one_line(queue, tmp_path):
     wrong = command("pipeline", "run", *url, "--conf", "nonsense", cwd=tmp_path, code=2)
     assert wrong.stderr == "bucketq: --conf takes KEY=VALUE, not 'nonsense'\n"
     missing = command("pipeline", "report", "--out", "nowhere", "--watch", "5", cwd=tmp_path, code=2)
-    assert "needs --url" in missing.stderr
+    assert missing.stderr.startswith("bucketq: which queue? Name it by --url")
     for option, value, said in (("--days", "0", "1 or more"), ("--watch", "0", "more than 0")):
         wrong = command("pipeline", "report", *url, option, value, cwd=tmp_path, code=2)
         assert re.fullmatch(f"bucketq: {option} is how many .*{said}, not 0\n", wrong.stderr)

@@ -122,7 +122,7 @@ def test_sql_works_too(spark, queue):
         ({"url": "memory://x"}, "share no memory:// queue"),
         ({"url": "grpc://x:1"}, "give the URL of its storage"),
         ({"table": "job"}, "there is no table 'job'; there are jobs, archive, lines"),
-        ({"status": "done"}, "completed or dead, not 'done'"),
+        ({"status": "done"}, "one of completed, dead, cancelled, expired, not 'done'"),
         ({"table": "jobs", "status": "completed"}, "in_progress, dead, not 'completed'"),
         ({"since": "yesterday"}, "since is a time such as"),
         ({"account_key": SECRET}, r"Spark would show the value of account_key.*secret\.account_key"),

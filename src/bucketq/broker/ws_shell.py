@@ -105,6 +105,7 @@ class _Conversation:
         self._peer = socket.client.host if socket.client else ""
         self._authorization = socket.headers.get("authorization")
         self._slots = asyncio.Semaphore(CALLS_MAX)
+        self._held_bytes = 0
         self._calls: set[asyncio.Task[None]] = set()
         # Those that came in Frames, by their numbers.
         self._frames: dict[int, asyncio.Task[None]] = {}
@@ -147,13 +148,15 @@ class _Conversation:
                 self._frames[frame.id].cancel()
 
     async def _begin(self, answering: Coroutine[Any, Any, None], size: int) -> "asyncio.Task[None]":
-        # What was asked is in memory until it is answered. Whoever sends too much learns it with the next.
-        self._shell.crowd.hold(size)
+        # What was asked is in memory until it is answered.
+        self._held_bytes += size
         try:
+            if not self._shell.crowd.hold(size, self._held_bytes):
+                raise TooManyRequestsError("too much is being sent at once")
             async with asyncio.timeout(ROOM_WITHIN_S):
                 await self._slots.acquire()
         except BaseException as error:
-            self._shell.crowd.hold(-size)
+            self._drop(size)
             answering.close()
             if isinstance(error, TimeoutError):
                 raise TooManyRequestsError(f"{CALLS_MAX} calls wait on this connection already") from error
@@ -166,6 +169,10 @@ class _Conversation:
     def _end(self, size: int, call: "asyncio.Task[None]") -> None:
         self._calls.discard(call)
         self._slots.release()
+        self._drop(size)
+
+    def _drop(self, size: int) -> None:
+        self._held_bytes -= size
         self._shell.crowd.hold(-size)
 
     def _forget(self, number: int, call: "asyncio.Task[None]") -> None:
