@@ -165,6 +165,9 @@ class Frame:
         ui.page_title(f"{page.title} · bucketq")
         with suppress(TimeoutError):
             await self.watch.fresh()
+        if (around := self._client.content.parent_slot) is not None:
+            # Quasar says that all of it is the main part.
+            around.parent.props["role"] = "presentation"
         text("a", "Skip to the content", "bq-skip").props["href"] = "#main"
         self._build_header()
         self._help = _help_dialog()

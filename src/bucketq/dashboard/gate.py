@@ -40,16 +40,14 @@ _EXPIRED = "Your token has expired, or was revoked. Sign in with another one."
 _FOR_EVER = b"public, max-age=31536000, immutable"
 # NiceGUI writes its scripts into the page, and Vue compiles templates in the browser. Everything comes
 # from here, and goes nowhere else.
-_PAGE_POLICY = (
-    b"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline';"
-    b" img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none';"
-    b" frame-ancestors 'none'"
-)
-
-
-# With none at all a browser says of a form that it comes from nowhere, and the door stays shut.
-_REFERRER = "same-origin"
-_PAGE_HEADERS = {b"content-security-policy": _PAGE_POLICY, b"referrer-policy": _REFERRER.encode()}
+_PAGE_HEADERS = {
+    b"content-security-policy": b"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval';"
+    b" style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self';"
+    b" form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    # With none at all a browser says of a form that it comes from nowhere, and the door stays shut.
+    b"referrer-policy": b"same-origin",
+}
+_PLAIN_HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 
 
 class Gate:
@@ -115,7 +113,7 @@ class Gate:
         if scope["type"] != "http":
             return refusal(UnauthenticatedError("sign in first"))
         content = away_page(BASE, self._house.url, f"{error}")
-        return Response(content, 503, {"Content-Security-Policy": POLICY, "Retry-After": "3"}, HTML)
+        return Response(content, 503, {**_PLAIN_HEADERS, "Retry-After": "3"}, HTML)
 
     def _turn_away(self, scope: Scope) -> Response:
         if scope["type"] != "http" or scope["path"].startswith(f"{BASE}/_"):
@@ -152,8 +150,7 @@ class Gate:
 
     def _sign_in_page(self, wanted: str, message: str, status: int = 200) -> Response:
         content = sign_in_page(BASE, self._house.url, way_back(BASE, wanted), message)
-        headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": _REFERRER}
-        return Response(content, status, headers, HTML)
+        return Response(content, status, _PLAIN_HEADERS, HTML)
 
     async def _sign_out(self, request: Request) -> Response:
         response = RedirectResponse(f"{BASE}/sign-in", 303)

@@ -7,6 +7,7 @@ A look that fails leaves the last one in place, with the reason why there is no 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,8 +27,10 @@ _EVERY_S = 1.0
 _FRESH_S = 1.5
 # While brokers change their leader an answer takes long, and nobody should wait for it in the dark.
 _SLOW_S = 1.5
-# A beat every 3 s is usual, and it is seen up to a second later.
+# A leader beats every 3 s, or as it is set. It has gone silent when a beat and a half are missing; as long
+# as nobody knows how fast it beats, after this time.
 _SILENT_S = 5.0
+_BEATS_REMEMBERED = 5
 
 
 class Trouble(NamedTuple):
@@ -44,17 +47,16 @@ class Pulse:
     def __init__(self) -> None:
         self._seen: Leader | None = None
         self._since_s = 0.0
-        self._longest_s = 0.0
+        self._gaps_s: deque[float] = deque(maxlen=_BEATS_REMEMBERED)
 
     def observe(self, leader: Leader | None, now_s: float) -> None:
         """Take note of a beat."""
         if leader == self._seen:
             return
         if leader is not None and self._seen is not None and leader.epoch == self._seen.epoch:
-            # Some beat more slowly than others, and are no worse for it.
-            self._longest_s = max(self._longest_s, now_s - self._since_s)
+            self._gaps_s.append(now_s - self._since_s)
         else:
-            self._longest_s = 0.0
+            self._gaps_s.clear()
         self._seen, self._since_s = leader, now_s
 
     def silent_s(self, now_s: float) -> float:
@@ -62,8 +64,9 @@ class Pulse:
         return now_s - self._since_s if self._seen is not None else 0.0
 
     def is_silent(self, now_s: float) -> bool:
-        """Whether that is longer than usual."""
-        return self.silent_s(now_s) > max(_SILENT_S, 2 * self._longest_s)
+        """Whether that is longer than usual. A beat is seen up to a second later."""
+        usual_s = 1.5 * max(self._gaps_s) + 1.0 if self._gaps_s else _SILENT_S
+        return self.silent_s(now_s) > max(_SILENT_S / 2, usual_s)
 
 
 class Watch:

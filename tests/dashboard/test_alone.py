@@ -1,0 +1,74 @@
+"""The dashboard alone: before a storage, before brokers with tokens, and beyond this machine."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from playwright.async_api import expect
+
+import bucketq
+from tests.acceptance.served import served
+from tests.dashboard.alone import shown
+from tests.dashboard.browser import opened
+from tests.dashboard.test_sign_in import Tokens
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def queued(page):
+    return page.locator(".bq-card", has_text="queued").locator(".bq-card-value")
+
+
+async def test_a_storage_is_shown_and_acted_on(chromium, tmp_path):
+    url = f"file://{tmp_path}/queue.json"
+    with shown(url) as address:
+        async with opened(chromium) as page, bucketq.connect(url) as queue:
+            await page.goto(address)
+            await expect(page.get_by_text("Nothing has been enqueued yet")).to_be_visible()
+            await queue.enqueue("mail")
+            await expect(queued(page)).to_have_text("1")
+            await page.goto(f"{address}/brokers")
+            await expect(page.get_by_text("No broker leads")).to_be_visible()
+            await page.goto(f"{address}/entrypoints")
+            await page.get_by_role("button", name="Pause the queue").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+            await expect(page.get_by_text("The queue is paused.")).to_be_visible()
+            await expect(page.locator(".bq-state")).to_contain_text("paused")
+            assert (await queue.limits()).is_paused
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+async def test_before_brokers_a_visitor_is_what_their_token_says(chromium, tmp_path):
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("vic", "viewer")
+    tokens.add("ann", "admin")
+    url = f"file://{tmp_path}/queue.json"
+    with served(url, "--tokens-file", str(tokens.path)) as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}", token=tokens.secrets["ann"]) as queue:
+            await queue.enqueue("mail")
+        with shown(f"grpc://{broker.address}") as address:
+            async with opened(chromium) as page:
+                await page.goto(address)
+                await page.get_by_label("Token").fill(tokens.secrets["vic"])
+                await page.get_by_role("button", name="Sign in").click()
+                await expect(page.get_by_text("vic: viewer")).to_be_visible()
+                await expect(queued(page)).to_have_text("1")
+                tokens.revoke("vic")
+                await expect(page.get_by_role("alert")).to_contain_text("expired, or was revoked")
+        with shown(f"grpc://{broker.address}", BUCKETQ_TOKEN=tokens.secrets["ann"]) as address:
+            async with opened(chromium) as page:
+                await page.goto(address)
+                await expect(page.get_by_text("ann: admin")).to_be_visible()
+
+
+async def test_beyond_this_machine_it_wants_tokens_or_to_be_told(tmp_path):
+    def run(*options):
+        command = [sys.executable, "-m", "bucketq", "dashboard", f"file://{tmp_path}/queue.json", *options]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ}, timeout=60)
+
+    done = await asyncio.to_thread(run, "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 2
+    assert "--tokens-file" in done.stderr

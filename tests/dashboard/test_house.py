@@ -1,0 +1,100 @@
+"""A house refuses what its visitor may not do, whatever their page shows."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bucketq import DirectQueue, ForbiddenError, InMemoryStorage, Settings, UnauthenticatedError
+from bucketq.broker.access import Role
+from bucketq.broker.door import Door
+from bucketq.broker.serving import serving
+from bucketq.broker.tokens import Tokens, new_token
+from bucketq.dashboard.house import BrokerHouse, StorageHouse
+from tests.dashboard.browser import eventually
+
+
+class Known:
+    """Some tokens: their secrets by role, and the door that knows them."""
+
+    def __init__(self):
+        made = {role: new_token(role.value, [role.value]) for role in Role}
+        self.secrets = {role: secret for role, (secret, _) in made.items()}
+        self.tokens = Tokens([token for _, token in made.values()])
+
+
+@asynccontextmanager
+async def before_a_storage(storage, known):
+    house = StorageHouse(storage, Settings(), Door(known.tokens), needs_token=True)
+    yield house
+    await house.close()
+
+
+@asynccontextmanager
+async def on_a_broker(storage, known):
+    houses = []
+
+    @asynccontextmanager
+    async def pages(inside):
+        houses.append(BrokerHouse(inside))
+        yield None
+        await houses[0].close()
+
+    async with serving(storage, host="127.0.0.1", tokens=known.tokens, pages=pages) as broker:
+
+        async def leads():
+            return broker.is_leading
+
+        await eventually(leads)
+        yield houses[0]
+
+
+@pytest.fixture(params=[before_a_storage, on_a_broker], ids=["storage", "broker"])
+async def house(request):
+    storage, known = InMemoryStorage(), Known()
+    async with request.param(storage, known) as house:
+        yield house, known, DirectQueue(storage)
+
+
+async def test_a_viewer_looks_and_changes_nothing(house):
+    house, known, queue = house
+    job = await queue.enqueue("mail")
+    visitor = await house.admit(known.secrets[Role.VIEWER], "127.0.0.1")
+    async with visitor.leaving:
+        assert [one.id async for one in visitor.queue.jobs()] == [job.id]
+        for deed in (
+            visitor.queue.pause(),
+            visitor.queue.cancel(job.id),
+            visitor.queue.enqueue("mail"),
+            visitor.queue.unschedule("nightly"),
+            visitor.queue.limit("mail", max_running=1),
+        ):
+            with pytest.raises(ForbiddenError):
+                await deed
+    assert (await queue.stats()).queued == 1
+    assert not (await queue.limits()).is_paused
+
+
+async def test_a_producer_cancels_and_does_not_pause(house):
+    house, known, queue = house
+    job = await queue.enqueue("mail")
+    visitor = await house.admit(known.secrets[Role.PRODUCER], "127.0.0.1")
+    async with visitor.leaving:
+        await visitor.queue.cancel(job.id)
+        with pytest.raises(ForbiddenError):
+            await visitor.queue.pause()
+    assert (await queue.stats()).queued == 0
+
+
+async def test_an_admin_does_everything(house):
+    house, known, queue = house
+    visitor = await house.admit(known.secrets[Role.ADMIN], "127.0.0.1")
+    async with visitor.leaving:
+        await visitor.queue.pause("mail")
+    assert "mail" in (await queue.limits()).paused
+
+
+async def test_nobody_comes_in_without_a_token(house):
+    house, _, _ = house
+    for token in (None, "", "bq_wrong"):
+        with pytest.raises(UnauthenticatedError):
+            await house.admit(token, "127.0.0.1")

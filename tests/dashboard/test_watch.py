@@ -1,0 +1,112 @@
+"""The watch: one look for all, none for nobody, and what was seen stays when the storage is away."""
+
+import asyncio
+
+from bucketq import DirectQueue, InMemoryStorage, StorageError
+from bucketq.clock import SystemClock
+from bucketq.dashboard.history import POINTS_MAX
+from bucketq.dashboard.watch import Pulse, Watch
+from bucketq.election import Leader
+
+
+class Counted(InMemoryStorage):
+    """Counts reads, and fails them while it is away."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads = 0
+        self.is_away = False
+
+    async def read_if_changed(self, etag):
+        self.reads += 1
+        if self.is_away:
+            raise StorageError("the bucket is away")
+        return await super().read_if_changed(etag)
+
+
+class Page:
+    """Somebody who is told."""
+
+    def __init__(self):
+        self.told = asyncio.Queue()
+
+    def __call__(self, is_new):
+        self.told.put_nowait(is_new)
+
+    async def news(self):
+        while not await asyncio.wait_for(self.told.get(), 10):
+            pass
+
+
+async def test_all_pages_share_a_look_and_without_one_nobody_looks():
+    storage = Counted()
+    watch, pages = Watch(storage), [Page() for _ in range(10)]
+    for page in pages:
+        watch.join(page, page)
+    for page in pages:
+        await page.news()
+    assert storage.reads == 1
+    for page in pages:
+        watch.leave(page)
+    await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if "watch" in task.get_name()]
+    await watch.close()
+
+
+async def test_a_page_hears_of_what_has_changed_and_of_nothing_else():
+    storage, page = Counted(), Page()
+    watch = Watch(storage)
+    watch.join(page, page)
+    await page.news()
+    watch.look_soon()
+    assert await asyncio.wait_for(page.told.get(), 10) is False
+    await DirectQueue(storage).enqueue("mail")
+    await page.news()
+    assert watch.look.state.stats.queued == 1
+    await watch.close()
+
+
+async def test_a_storage_that_is_away_leaves_the_last_look_with_the_reason():
+    storage, page = Counted(), Page()
+    await DirectQueue(storage).enqueue("mail")
+    watch = Watch(storage)
+    watch.join(page, page)
+    await page.news()
+    storage.is_away = True
+    await page.news()
+    assert "the bucket is away" in watch.trouble.reason
+    assert watch.look.state.stats.queued == 1
+    storage.is_away = False
+    await page.news()
+    assert watch.trouble is None
+    await watch.close()
+
+
+async def test_the_history_is_of_the_last_minutes_and_no_longer():
+    watch = Watch(InMemoryStorage())
+    await watch.fresh()
+    for _ in range(POINTS_MAX + 5):
+        watch.history.add(watch.look, watch.trend)
+    assert len(watch.history.points) == POINTS_MAX
+    assert watch.history.since(watch.history.points[-1].at_ms) == []
+
+
+def test_a_leader_is_silent_when_it_misses_the_beats_that_are_usual():
+    now = SystemClock().now()
+    pulse = Pulse()
+
+    def beat(number, at_s, epoch=1):
+        pulse.observe(
+            Leader(epoch=epoch, broker="b", address="a", beat_at=now.replace(microsecond=number)), at_s
+        )
+
+    beat(1, 100.0)
+    assert not pulse.is_silent(104.0)
+    assert pulse.is_silent(106.0)
+    for number in range(2, 6):
+        beat(number, 90.0 + 10 * number)
+    assert not pulse.is_silent(155.0)
+    assert pulse.is_silent(157.0)
+    beat(9, 170.0, epoch=2)
+    assert not pulse.is_silent(174.0)
+    assert pulse.silent_s(173.0) == 3.0
