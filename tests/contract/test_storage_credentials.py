@@ -45,6 +45,24 @@ async def test_session_signs_for_s3(seaweedfs: Server, make_session: Any) -> Non
     assert await storage.read() == (b"signed", etag)
 
 
+@pytest.mark.parametrize("variables", [["AWS_ENDPOINT_URL"], ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]])
+async def test_the_environment_says_where_s3_is(
+    seaweedfs: Server, monkeypatch: pytest.MonkeyPatch, variables: list[str]
+) -> None:
+    """As other tools have it: the variable of the service wins over that of all services."""
+    for variable in variables:
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    monkeypatch.setenv(variables[0], seaweedfs.endpoint_url)
+    options = {name: value for name, value in seaweedfs.options.items() if name != "endpoint_url"}
+    storage = S3Storage(BUCKET, f"by {len(variables)}.json", **options)
+    etag = await storage.write(b"found")
+    assert await storage.read() == (b"found", etag)
+    assert await S3Storage(BUCKET, f"by {len(variables)}.json", **seaweedfs.options).read() == (
+        b"found",
+        etag,
+    )
+
+
 async def test_session_with_a_wrong_secret_is_denied(seaweedfs: Server) -> None:
     session = boto3.Session("testing", "wrong-secret", region_name="us-east-1")
     storage = S3Storage(BUCKET, "queue.json", endpoint_url=seaweedfs.endpoint_url, session=session)

@@ -181,7 +181,8 @@ class S3Storage(CloudStorage):
     Credentials come from `access_key_id` and `secret_access_key` (and `session_token`), or
     from `session`: any boto3, botocore or aioboto3 session; or else from the environment
     (`AWS_ACCESS_KEY_ID` …), a web identity, or the role of the container or machine. For a
-    profile, give `session=boto3.Session(profile_name=…)`. `client_options` are obstore's,
+    profile, give `session=boto3.Session(profile_name=…)`. Without an `endpoint_url` it is that
+    of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. `client_options` are obstore's,
     such as `{"timeout": "60s"}`; by default a request may take 10 seconds, and longer for
     large objects beside the queue.
     Raises ConfigurationError when the arguments make no sense.
@@ -212,6 +213,8 @@ class S3Storage(CloudStorage):
             raise ConfigurationError("give either a session or access_key_id, not both")
         if session is not None and not hasattr(session, "get_credentials"):
             raise ConfigurationError(f"session has no get_credentials(): {type(session).__name__}")
+        # obstore would look there by itself, but then refuse an address that begins with http://.
+        endpoint_url = endpoint_url or _set_in("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         provider: KeyCredentials | SessionCredentials | None = None
         if access_key_id and secret_access_key:
             provider = KeyCredentials(access_key_id, secret_access_key, session_token)
@@ -360,6 +363,11 @@ def _check_names(bucket_argument: str, bucket: str, key_argument: str, key: str)
         raise ConfigurationError(
             f"{key_argument} is {key!r}; it takes names joined by single slashes, like queues/jobs.json"
         )
+
+
+def _set_in(*variables: str) -> str | None:
+    """What the first of these variables says that says anything."""
+    return next((said for name in variables if (said := os.environ.get(name))), None)
 
 
 def _present(**config: Any) -> dict[str, Any]:
