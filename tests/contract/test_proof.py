@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bucketq import BrokerQueue, DirectQueue, ThrottledStorage
+from bucketq import App, BrokerQueue, DirectQueue, ThrottledStorage
+from bucketq.app.worker import Worker
 from bucketq.errors import UnusableStorageError
 from bucketq.job import Job
 from bucketq.jobline import encode_job
@@ -88,6 +89,22 @@ def test_so_does_a_broker_when_it_starts(unsound: S3Storage, s3rver: Server) -> 
     assert REFUSED in ended.stderr
     assert "Traceback" not in ended.stderr
     assert asyncio.run(everything_in(unsound)) == []
+
+
+async def test_so_does_a_worker_before_it_says_that_it_takes_jobs(
+    unsound: S3Storage, s3rver: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    app = App(unsound.url, storage_options=dict(s3rver.options))
+
+    @app.job
+    def send() -> None: ...
+
+    async with app, asyncio.timeout(30):
+        with pytest.raises(UnusableStorageError, match=REFUSED):
+            await Worker(app).run()
+    assert "taking jobs" not in caplog.text
+    assert await everything_in(unsound) == []
 
 
 async def test_who_only_reads_is_not_held_up(s3rver: Server, before_s3rver: FaultProxy) -> None:

@@ -25,6 +25,7 @@ from bucketq.app.worker.processes import ProcessPool
 from bucketq.app.worker.slots import Slots
 from bucketq.app.worker.threads import Threads
 from bucketq.errors import ConfigurationError
+from bucketq.storage.port import Provable
 from bucketq.wanted import WANTED_MAX
 
 log = logging.getLogger("bucketq")
@@ -101,6 +102,9 @@ class Worker:
         attempt.
         """
         queue = await self.app.opened()
+        if isinstance(queue.storage, Provable):
+            # Before there is anything to claim: a worker that says that it takes jobs shall be able to.
+            await queue.storage.prove()
         loop = asyncio.get_running_loop()
 
         def on_return() -> None:
