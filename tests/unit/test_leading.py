@@ -53,6 +53,19 @@ def test_what_may_have_been_done_before_stays_open():
     assert isinstance(told, OutcomeUnknownError)
 
 
+@pytest.mark.parametrize(
+    ("answers", "warnings"),
+    [
+        ([UnreachableError("no connection to a:1", was_sent=False)], 1),
+        ([*[UnreachableError("handing over", was_sent=False)] * 3, "done"], 0),
+    ],
+)
+def test_who_waits_for_long_is_told_once_why(answers, warnings, caplog):
+    ask(*answers)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["not answered by a broker yet, trying for up to 30 s: no connection to a:1"] * warnings
+
+
 @pytest.mark.parametrize("error", [UnauthenticatedError("who?"), ForbiddenError("no")])
 def test_whoever_is_not_let_in_hears_it_at_once(error):
     told, asked = ask(error)

@@ -31,6 +31,8 @@ log = logging.getLogger("bucketq")
 _ANSWER_WITHIN_S = 5.0
 # Short at the longest: while nobody leads, everybody waits for the next one who does.
 _BACKOFF = Backoff(first_s=0.02, cap_s=0.5, exponential=True)
+# Longer than a leader needs to hand over to another one.
+_LOUD_AFTER_S = 2.0
 
 
 class UnreachableError(Exception):
@@ -118,19 +120,24 @@ class Leading:
         self._mint = mint
         self._leader = self._addresses[0] if self._addresses else ""
         self._next = 1
+        # Whether somebody was told that no broker answers.
+        self._is_away = False
 
     async def ask(
         self, question: Callable[[str], Awaitable[T]], answer_within_s: float | None = _ANSWER_WITHIN_S
     ) -> T:
         """Put a question, which may be repeated, to the leader, until it is answered or the time is up."""
         patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint)
+        began_s = self._clock.monotonic_s()
         was_sent = False
         while True:
             address, pause_s = "", 0.0
             try:
                 address = await self._address()
                 async with asyncio.timeout(answer_within_s):
-                    return await question(address)
+                    answer = await question(address)
+                self._is_away = False
+                return answer
             except NotLeaderError as error:
                 was_sent |= error.may_be_done
                 self._follow(address, error.address)
@@ -146,9 +153,21 @@ class Leading:
                 trouble = error
             if patience.is_exhausted():
                 raise self._gave_up(trouble, was_sent=was_sent) from trouble
-            level = logging.DEBUG if patience.attempts else logging.INFO
-            log.log(level, "asked the broker at %s, and ask again: %r", address, trouble)
+            self._tell(address, trouble, patience.attempts, self._clock.monotonic_s() - began_s)
             await patience.pause(pause_s)
+
+    def _tell(self, address: str, trouble: Exception, attempts: int, waited_s: float) -> None:
+        """Log that it is asked again; and once, loudly, when somebody may wonder why nothing happens."""
+        if waited_s >= _LOUD_AFTER_S and not self._is_away:
+            self._is_away = True
+            log.warning(
+                "not answered by a broker yet, trying for up to %g s: %s",
+                self._retry_for_s,
+                str(trouble) or repr(trouble),
+            )
+        else:
+            level = logging.DEBUG if attempts else logging.INFO
+            log.log(level, "asked the broker at %s, and ask again: %r", address, trouble)
 
     async def _address(self) -> str:
         if not self._leader and self._discover is not None:
