@@ -151,6 +151,34 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(run, tmp_path, content, 
     assert hint in told.err
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[serve]\nheartbeat_interval_s = 20", ["--heartbeat-interval-s (20)", "--heartbeat-timeout-s (10)"]),
+        ('[serve]\ntls_cert = "cert.pem"', ["--tls-cert", "--tls-key"]),
+        ("[work]\nuntil_empty = true", ["--until-empty", "--on spark"]),
+        ("[work]\nconcurrency = 0", ["--concurrency"]),
+    ],
+)
+def test_config_refuses_what_a_command_could_not_run_with(run, text, names):
+    write(text)
+    section = text[1:].partition("]")[0]
+    for command in (["config"], ["config", section]):
+        told = run(*command)
+        assert (told.code, told.err.count("\n")) == (2, 1), told
+        assert all(name in told.err for name in names), told.err
+    other = {"serve": "work", "work": "serve"}[section]
+    assert run("config", other).code == 0, "which has nothing to do with it"
+
+
+def test_config_shows_values_as_the_file_has_them(run):
+    write('[serve]\ninsecure = true\ncors_origin = ["https://a.example", "https://b.example"]\n')
+    lines = {line.split()[0]: line.split()[1:] for line in run("config", "serve").out.splitlines()[2:]}
+    assert lines["serve.insecure"] == ["true", "bucketq.toml"]
+    assert lines["serve.no_grpc"] == ["false", "default"]
+    assert lines["serve.cors_origin"] == ['["https://a.example","https://b.example"]', "bucketq.toml"]
+
+
 def test_what_contradicts_itself_is_refused(run, monkeypatch, tmp_path):
     here, there = f"file://{tmp_path}/a.json", f"file://{tmp_path}/b.json"
     told = run("stats", here, "--url", there)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bucketq.cli.configuration import CLIENT_VARIABLES, CURRENT, settings_of
-from bucketq.cli.options import AsJson, variable_of
+from bucketq.cli.options import AsJson, check_settings, variable_of
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
 
@@ -36,9 +36,8 @@ def config(
     if as_json:
         tell_json(rows)
     else:
-        tell_table(
-            ("setting", "value", "from"), [(row["setting"], row["value"], row["from"]) for row in rows]
-        )
+        shown = [(row["setting"], _shown(row["value"]), row["from"]) for row in rows]
+        tell_table(("setting", "value", "from"), shown)
     return 0
 
 
@@ -69,6 +68,9 @@ def _of_commands(root: Any, asked: list[str]) -> Iterator[Row]:
             "DEFAULT_MAP": str(CURRENT.get().path),
         }.get(context.get_parameter_source(one.name).name, "default")
         yield _row(f"{one.section}.{one.name}", context.params[one.name], origin)
+    for context in contexts.values():
+        # Each by itself makes sense; together they may contradict each other.
+        check_settings(context.command, context.params)
 
 
 def _asked_for(root: Any, asked: list[str]) -> tuple[tuple[str, ...], dict[tuple[str, ...], Any]]:
@@ -98,6 +100,18 @@ def _context(root: Any, path: tuple[str, ...]) -> Any:
         command = command.commands[name]
         context = command.make_context(name, [], parent=context, resilient_parsing=True)
     return context
+
+
+def _shown(value: Any) -> str:
+    """A value as bucketq.toml has it, but for the quotes of a text.
+
+    >>> _shown(False), _shown(["a", "b"]), _shown(20.0), _shown(())
+    ('false', '["a","b"]', '20.0', '[]')
+    """
+    import msgspec
+
+    # JSON writes all but texts as TOML does.
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _row(setting: str, value: Any, origin: str) -> Row:

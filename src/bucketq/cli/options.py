@@ -7,7 +7,7 @@ field, the flag, the environment variable and the name in bucketq.toml are the s
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -79,9 +79,16 @@ def with_settings(command: Callable[..., T]) -> Callable[..., T]:
         return command(**given, **made)
 
     del run.__wrapped__
+    run.settings = tuple(taken.values())  # type: ignore[attr-defined]
     run.__signature__ = inspect.Signature([*asked, *options])  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in (*asked, *options)}
     return run
+
+
+def check_settings(command: Any, values: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if a command could not run with these values of its settings."""
+    for kind in getattr(command.callback, "settings", ()):
+        kind(**{field.name: values[field.name] for field in fields(kind)})
 
 
 _METAVARS = {int: "N", float: "N", float | None: "N", str: "TEXT", list[str] | None: "TEXT"}

@@ -62,7 +62,9 @@ class Listening:
                 raise ConfigurationError(f"a port is from 0 to 65535, not {port}")
         if self.no_grpc and self.grpc_port not in (0, Listening.grpc_port):
             raise ConfigurationError("--no-grpc and --grpc-port: is there to be a port for gRPC, or not?")
-        if self.tls_client_ca and not (self.tls_cert or self.tls_key):
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ConfigurationError("--tls-cert goes with --tls-key: give both, or neither")
+        if self.tls_client_ca and not self.tls_cert:
             raise ConfigurationError("--tls-client-ca goes with --tls-cert and --tls-key")
         if self.report and not self.dashboard:
             raise ConfigurationError("--report goes with --dashboard, which shows it")
@@ -76,6 +78,13 @@ class Leading:
     heartbeat_timeout_s: Annotated[float, "seconds without one after which another broker takes over"] = 10.0
     reads_per_s: Annotated[float, "how many reads of the storage at most; 0 is no limit"] = 0.0
     writes_per_s: Annotated[float, "how many writes to the storage at most; 0 is no limit"] = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.heartbeat_interval_s < self.heartbeat_timeout_s:
+            raise ConfigurationError(
+                f"--heartbeat-interval-s ({self.heartbeat_interval_s:g}) must be above 0 and below"
+                f" --heartbeat-timeout-s ({self.heartbeat_timeout_s:g})"
+            )
 
 
 async def serve(
@@ -181,11 +190,9 @@ def _tokens_of(listening: Listening) -> "TokenFile | Tokens | None":
 def _tls_of(listening: Listening) -> "Tls | None":
     from bucketq.tls import Tls
 
-    if not listening.tls_cert and not listening.tls_key:
+    if not listening.tls_cert:
         return None
-    return Tls(
-        ca=listening.tls_client_ca or None, cert=listening.tls_cert or None, key=listening.tls_key or None
-    )
+    return Tls(ca=listening.tls_client_ca or None, cert=listening.tls_cert, key=listening.tls_key)
 
 
 def _refuse_open_door(listening: Listening, has_tokens: bool, is_encrypted: bool) -> None:
