@@ -1,5 +1,6 @@
 """What newcomers get wrong is told in one sentence, with the next step; --debug shows where it comes from."""
 
+import os
 import sys
 
 import pytest
@@ -34,6 +35,7 @@ def test_an_app_that_cannot_be_imported(tmp_path, monkeypatch, capsys, source, s
         (["enqueue", "mail", "1", "--url", "memory://"], "gone when this command ends"),
         (["stat"], "Did you mean 'stats'? See `bucketq --help`."),
         (["jobs", "--older-than", "0s"], "a time above 0"),
+        (["archive", "--since", "1h", "--until", "2h"], "--since 1h is not before --until 2h"),
     ],
 )
 def test_what_newcomers_get_wrong(capsys, arguments, says):
@@ -41,6 +43,19 @@ def test_what_newcomers_get_wrong(capsys, arguments, says):
     out, err = capsys.readouterr()
     assert says in err
     assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("", "is a folder; name a file in it, such as {}/queue.json"), ("pipe", "pipe is not a regular file")],
+)
+@pytest.mark.parametrize("command", [["stats"], ["enqueue", "mail", "1"]])
+def test_what_is_no_file_is_no_queue(tmp_path, capsys, command, path, says):
+    os.mkfifo(tmp_path / "pipe")
+    assert main([*command, "--url", f"file://{tmp_path / path}"]) == 2
+    told = capsys.readouterr().err
+    assert says.format(tmp_path) in told
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "stats", "nonsense"], ["stats", "nonsense", "--debug"]])

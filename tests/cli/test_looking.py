@@ -120,6 +120,7 @@ def test_jobs_are_listed_filtered_and_limited(filled, bucketq_):
     assert ids("--text", "bob") == [filled.waiting]
     assert ids("--older-than", "1h") == []
     assert ids("--limit", "5", says="5 are shown, and there are more; --limit 0 lists all") == order[:5]
+    assert ids("--limit", "1", says="1 is shown, and there are more") == order[:1]
     bucketq_("jobs", filled.url, "--status", "lost", code=2, says="no status 'lost'")
     bucketq_("jobs", filled.url, "--older-than", "soon", code=2, says="--older-than takes a number")
 
@@ -181,7 +182,7 @@ def test_the_archive_is_listed_and_counted(filled, bucketq_):
     assert re.search(rf"{filled.dead}  dead .* mail  ConnectionError: refused", told)
     [dead] = lines_of(bucketq_("archive", filled.url, "--status", "dead", "--since", "1h", "--json"))
     assert (dead["id"], dead["payload"]) == (filled.dead, {"to": "nobody"})
-    assert bucketq_("archive", filled.url, "--until", "2026-01-01") == ""
+    assert bucketq_("archive", filled.url, "--since", "2025-01-01", "--until", "2026-01-01") == ""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     assert filled.done in bucketq_("archive", filled.url, "--since", today, "-e", "thumb")
     assert len(bucketq_("archive", filled.url, "--limit", 1, says="there are more").splitlines()) == 2

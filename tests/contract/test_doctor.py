@@ -208,6 +208,7 @@ async def test_wrong_credentials_are_told(patient_at) -> None:
     findings = await patient_at("seaweedfs", secret_access_key="wrong").findings()
     assert exit_code(levels(findings)) == 2
     assert "check the credentials" in findings[-1].found
+    assert findings[-1].advice.startswith("Mend that"), "to run it again would not help"
     assert len(findings) <= 2, "what nobody may look at is not looked at"
 
 

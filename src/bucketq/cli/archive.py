@@ -60,6 +60,8 @@ async def archive(
 
     now = datetime.now(UTC)
     begin, end = moment_of(since, "--since", now), moment_of(until, "--until", now) if until else None
+    if end is not None and end <= begin:
+        raise ConfigurationError(f"--since {since} is not before --until {until}: nothing lies between them")
     async with opened(at, url) as queue:
         await read_existing(queue)
         found = Archive(queue.storage).jobs(

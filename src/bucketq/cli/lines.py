@@ -37,7 +37,8 @@ def complain(sentence: str) -> None:
 
 def tell_more(limit: int) -> None:
     """Say that a list goes on, where it is not taken for a part of the list."""
-    complain(f"{limit} are shown, and there are more; --limit 0 lists all")
+    shown = "1 is" if limit == 1 else f"{limit} are"
+    complain(f"{shown} shown, and there are more; --limit 0 lists all")
 
 
 def tell_none(why: str) -> None:

@@ -16,7 +16,13 @@ from bucketq.doctor.finding import Finding, Level
 from bucketq.doctor.health import diagnose
 from bucketq.doctor.measures import check_clock, check_latency, check_versions
 from bucketq.doctor.room import Room, probe_room
-from bucketq.errors import BucketQError, CASConflictError, CorruptStateError, StorageError
+from bucketq.errors import (
+    BucketQError,
+    CASConflictError,
+    CorruptStateError,
+    StorageError,
+    UnusableStorageError,
+)
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import InMemoryStorage, LocalFileSystemStorage, open_storage
@@ -24,6 +30,7 @@ from bucketq.storage.port import ObjectStoragePort, describe
 from bucketq.url import BROKER_SCHEMES, connect
 
 _AGAIN = "Run it again; if it stays so, mend that first."
+_MEND = "Mend that, then run it again: nothing works before."
 _BROKER_WAIT_S = 2.0
 
 
@@ -140,4 +147,5 @@ async def _guarded(checks: Mapping[str, AsyncIterator[Finding]]) -> AsyncIterato
 
 
 def _failed(about: str, error: Exception) -> Finding:
-    return Finding(about, Level.FAILED, f"could not be looked at: {error}", _AGAIN)
+    advice = _MEND if isinstance(error, UnusableStorageError) else _AGAIN
+    return Finding(about, Level.FAILED, f"could not be looked at: {error}", advice)

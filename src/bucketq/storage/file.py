@@ -154,7 +154,10 @@ class LocalFileSystemStorage:
         except FileNotFoundError:
             return None
         if not stat.S_ISREG(found.st_mode):
-            raise UnusableStorageError(f"{self.path} is not a regular file")
+            meant = f"a folder; name a file in it, such as {self.path / 'queue.json'}"
+            raise UnusableStorageError(
+                f"{self.path} is {meant if stat.S_ISDIR(found.st_mode) else 'not a regular file; name one'}"
+            )
         return found
 
 
