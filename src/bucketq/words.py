@@ -33,6 +33,15 @@ def spell_count(count: int) -> str:
     return f"{count // 1000}k" if count < 1_000_000 else f"{count // 100_000 / 10:,.1f}M"
 
 
+def spell_jobs(count: int, kind: str = "") -> str:
+    """So many jobs.
+
+    >>> spell_jobs(1), spell_jobs(1200), spell_jobs(2, "dead")
+    ('1 job', '1200 jobs', '2 dead jobs')
+    """
+    return f"{count} {f'{kind} ' if kind else ''}{'job' if count == 1 else 'jobs'}"
+
+
 def spell_rate(per_s: float) -> str:
     """How many a second.
 

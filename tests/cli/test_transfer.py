@@ -392,7 +392,7 @@ def test_finished_jobs_are_exported_to_be_read(source, file, tmp_path, run):
     source.ack(source.dequeue("mail")[0], {"sent": True})
     source.enqueue("mail")
     told = run("export", file, "--archive", "--url", f"file://{tmp_path}/source.json")
-    assert told.out == f"1 jobs and 1 finished ones in {file}\n"
+    assert told.out == f"1 job and 1 finished ones in {file}\n"
     lines = map(json.loads, Path(file).read_text().splitlines())
     [ended] = [line["finished"] for line in lines if "finished" in line]
     assert (ended["status"], ended["payload"], ended["result"]) == (
@@ -401,7 +401,7 @@ def test_finished_jobs_are_exported_to_be_read(source, file, tmp_path, run):
         {"sent": True},
     )
     told = run("import", file, "--url", f"file://{tmp_path}/target.json")
-    assert told.out == "1 jobs imported\n1 are finished, and left out\n"
+    assert told.out == "1 job imported\n1 are finished, and left out\n"
 
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(source, tmp_path, run):

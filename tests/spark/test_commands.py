@@ -10,6 +10,7 @@ import time
 import pytest
 
 from bucketq.cli.steps import Steps
+from bucketq.words import spell_jobs
 
 from .java import need_java
 
@@ -62,7 +63,7 @@ def test_run_and_replay_say_what_they_did_and_nothing_else(queue, tmp_path):
     where = ["--where", f"id <= '{sorted(ids)[4]}' AND status = 'completed'"]
     replayed = command("replay", *url, *lake, *where, cwd=tmp_path)
     count = len(queue.drain())
-    assert replayed.stdout == f"{count} jobs were enqueued\n"
+    assert replayed.stdout == f"{spell_jobs(count)} enqueued\n"
     assert count > 0
     for done in (ran, replayed):
         assert done.stderr == ""

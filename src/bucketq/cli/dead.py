@@ -10,6 +10,7 @@ from bucketq.cli.options import AsJson, Entrypoint, Limit, Url
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
+from bucketq.words import spell_jobs
 
 if TYPE_CHECKING:
     from bucketq.queue import Queue
@@ -94,7 +95,7 @@ async def discard(
             if as_json:
                 tell_json({"discarded": count, "refused": refused})
             else:
-                print(f"{_jobs(count)} discarded")
+                print(f"{spell_jobs(count, 'dead')} discarded")
             tell_refused(refused)
             return 1 if refused else 0
         if dry_run:
@@ -130,9 +131,5 @@ def _tell_count(what: str, count: int, dry_run: bool, as_json: bool) -> int:
     if as_json:
         tell_json({what: count, "isDryRun": dry_run})
     else:
-        print(f"{_jobs(count)} would be {what}" if dry_run else f"{_jobs(count)} {what}")
+        print(f"{spell_jobs(count, 'dead')}{' would be' if dry_run else ''} {what}")
     return 0
-
-
-def _jobs(count: int) -> str:
-    return "1 dead job" if count == 1 else f"{count} dead jobs"

@@ -16,6 +16,7 @@ from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError, JobFailedError, PayloadError
+from bucketq.words import spell_jobs
 
 if TYPE_CHECKING:
     from bucketq.new_job import JobOptions
@@ -102,7 +103,7 @@ async def _enqueue_lines(
         async with opened(url=url) as queue:
             payloads = _payloads(stream, raw, on_progress)
             ids = await queue.enqueue_many(entrypoint, payloads, priority, **_typed(options))
-    tell_json({"enqueued": len(ids)}) if as_json else print(f"{len(ids)} jobs enqueued")
+    tell_json({"enqueued": len(ids)}) if as_json else print(f"{spell_jobs(len(ids))} enqueued")
     return 0
 
 

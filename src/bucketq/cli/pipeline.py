@@ -16,6 +16,7 @@ from bucketq.cli.progress import shown_progress
 from bucketq.cli.steps import StepError, Steps
 from bucketq.cli.told import tell_json
 from bucketq.errors import BucketQError, ConfigurationError
+from bucketq.words import spell_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def run(lake: OnSpark, url: Url = "", targets: TargetsFile = "", as_json: AsJson
         return 0 if outcome.is_sound else 1
     print(f"days made anew: {', '.join(outcome.days) or 'none'}")
     if outcome.on_the_way:
-        print(f"{outcome.on_the_way} finished jobs are not in the archive yet; they come with a later run")
+        print(f"not in the archive yet, but with a later run: {spell_jobs(outcome.on_the_way, 'finished')}")
     _tell(outcome.checks)
     return 0 if outcome.is_sound else 1
 
@@ -189,7 +190,7 @@ def replay(
     if as_json:
         tell_json({"jobs": count, "isDryRun": dry_run})
     else:
-        print(f"{count} jobs {'would be' if dry_run else 'were'} enqueued")
+        print(f"{spell_jobs(count)}{' would be' if dry_run else ''} enqueued")
     return 0
 
 

@@ -16,6 +16,7 @@ from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError
+from bucketq.words import spell_jobs
 
 _STDIO = "-"
 
@@ -51,7 +52,7 @@ async def export(
     if as_json:
         tell_json({"file": file, "jobs": end.jobs, "finished": end.finished})
     else:
-        print(f"{end.jobs} jobs{f' and {end.finished} finished ones' if archive else ''} in {file}")
+        print(f"{spell_jobs(end.jobs)}{f' and {end.finished} finished ones' if archive else ''} in {file}")
     return 0
 
 
@@ -78,7 +79,7 @@ async def import_file(
     if as_json:
         tell_json(intake._asdict())
         return 0
-    print(f"{intake.added} jobs imported")
+    print(f"{spell_jobs(intake.added)} imported")
     for count, why in (
         (intake.before, "were imported before from this file"),
         (intake.present, "are in the queue already"),
