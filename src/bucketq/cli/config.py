@@ -103,15 +103,17 @@ def _context(root: Any, path: tuple[str, ...]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as bucketq.toml has it, but for the quotes of a text.
+    """A value as bucketq.toml has it, but for the quotes of a text; nothing if there is none.
 
-    >>> _shown(False), _shown(["a", "b"]), _shown(20.0), _shown(())
-    ('false', '["a","b"]', '20.0', '[]')
+    >>> _shown(False), _shown(["a", "b"]), _shown(20.0), _shown(None)
+    ('false', '["a","b"]', '20.0', '')
     """
     import msgspec
 
-    # JSON writes all but texts as TOML does.
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if value is None or isinstance(value, str):
+        return value or ""
+    # JSON writes all the others as TOML does.
+    return msgspec.json.encode(value).decode()
 
 
 def _row(setting: str, value: Any, origin: str) -> Row:
