@@ -18,6 +18,7 @@ from bucketq.cli.options import Url
 from bucketq.cli.traces import Traces
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
+from bucketq.supervised import end_with_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,7 @@ async def serve(
     traces: Traces,
     at: Annotated[str, typer.Argument(metavar="URL", help="The queue, by its storage.")] = "",
     url: Url = "",
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> int:
     """Run a broker for remote clients.
 
@@ -140,6 +142,8 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if supervised:
+        end_with_supervisor(partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set), _DRAIN_S)
     async with serving(
         storage,
         host=listening.host,

@@ -4,10 +4,8 @@ import logging
 import os
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from bucketq.cli.options import Url, flag_of
 from bucketq.cli.traces import Traces
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.settings import Settings
+from bucketq.supervised import end_with_supervisor
 
 if TYPE_CHECKING:
     from bucketq.app.app import App
@@ -143,8 +142,7 @@ async def _work_here(
             import asyncio
 
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
-            watching = partial(_end_with_supervisor, stop, working.grace_s)
-            threading.Thread(target=watching, daemon=True).start()
+            end_with_supervisor(stop, working.grace_s + _LEAVE_S)
         await worker.serve()
     leaving = threading.Timer(_LINGER_S, os._exit, [0])
     leaving.daemon = True
@@ -242,13 +240,3 @@ def _flag(name: str, value: object) -> list[str]:
         return [flag_of(name)]
     # What is off by itself has no flag that turns it off.
     return [flag_of(f"no_{name}")] if getattr(Settings, name, False) else []
-
-
-def _end_with_supervisor(stop: Callable[[], object], grace_s: float) -> None:
-    # Standard input is a pipe that ends when the supervisor does, however that ends.
-    while os.read(0, 1024):
-        pass
-    with suppress(RuntimeError):  # it is over already
-        stop()
-    time.sleep(grace_s + _LEAVE_S)
-    os._exit(1)
