@@ -44,7 +44,7 @@ format: $(DEV) ## Format the code and apply the safe fixes
 	$(PY) -m ruff check --fix-only $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-demo: $(RUNTIME) $(JAVA) ## Watch a queue at work, and see the report on what it did
+demo: $(RUNTIME) $(JAVA) ## A tour in a minute: brokers, workers, a leader that is killed, a report
 	@$(PY) -m bucketq.demo $(ARGS)
 
 bench: $(DEV) $(SERVERS) $(JAVA) ## Measure. Options: make bench ARGS='--help'

@@ -228,6 +228,8 @@ def test_links_lead_somewhere() -> None:
 def test_the_demo_prints_what_the_readme_shows() -> None:
     source = "".join(path.read_text() for path in sorted((ROOT / "src/bucketq/demo").glob("*.py")))
     shown = README[README.index("    Summary\n") : README.index("`make test`")]
-    for label, remark in re.findall(r"^      (\w+) +\S+(?:  (\D*?))?(?: \d.*)?$", shown, re.MULTILINE):
+    lines = re.findall(r"^      (\w+) +\S+(?: s)?(?:  (\D*?))?(?: \d.*)?$", shown, re.MULTILINE)
+    assert len(lines) == 10
+    for label, remark in lines:
         assert f"\n  {label} " in source
         assert remark.strip() in source

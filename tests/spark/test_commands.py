@@ -1,6 +1,5 @@
-"""`bucketq pipeline`, `bucketq replay` and the demo, as people run them."""
+"""`bucketq pipeline` and `bucketq replay`, as people run them."""
 
-import os
 import re
 import signal
 import subprocess
@@ -129,14 +128,3 @@ def test_bars_move_with_the_tasks_of_a_step(spark, tmp_path):
     steps.begin("gold")
     assert ("silver", 3, 4) in told
     assert told[-2:] == [("silver", 1, 1), ("gold", 0, 1)]
-
-
-def test_the_demo_ends_with_a_report(tmp_path):
-    need_java()
-    env = os.environ | {"TMPDIR": str(tmp_path)}
-    demo = [sys.executable, "-m", "bucketq.demo"]
-    done = subprocess.run(demo, env=env, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
-    [page] = tmp_path.glob("bucketq-demo-*/report.html")
-    assert page.as_uri() in done.stdout
-    assert "303 jobs were finished; 1 of them failed for good" in page.read_text()

@@ -104,11 +104,17 @@ async def serve(
     Run two, and one takes over when the other is gone. SIGTERM and SIGINT: finish, step down, exit.
     """
     with traces.exported():
-        return await _serve(listening, leading, allowance, settings, logs, queue_url(at, url))
+        return await _serve(listening, leading, allowance, settings, logs, queue_url(at, url), supervised)
 
 
 async def _serve(
-    listening: Listening, leading: Leading, allowance: Allowance, settings: Settings, logs: Logs, url: str
+    listening: Listening,
+    leading: Leading,
+    allowance: Allowance,
+    settings: Settings,
+    logs: Logs,
+    url: str,
+    is_supervised: bool,
 ) -> int:
     import asyncio
 
@@ -142,7 +148,7 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    if supervised:
+    if is_supervised:
         end_with_supervisor(partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set), _DRAIN_S)
     async with serving(
         storage,
