@@ -38,6 +38,7 @@ PARTS = (
     "life",
     "work",
     "cli",
+    "dashboard",
     "spark",
     "pipeline",
     "fleet",
@@ -95,6 +96,8 @@ def main() -> None:
         report.say("the command line")
         looked = commands.Amount().shortened() if options.quick else commands.Amount()
         report.add_findings("cli", "The command line, local file", commands.measure(folder, looked))
+    if "dashboard" in parts:
+        _measure_dashboards(report, folder, options.quick)
     if "spark" in parts:
         _measure_spark(report, folder, options.quick)
     if "pipeline" in parts:
@@ -134,6 +137,14 @@ def _measure_bound(report: Report, quick: bool) -> None:
         report.say(f"bound: {callers} callers")
         found.append(asyncio.run(approach(callers, latency_s=latency_s, rounds=rounds, repeat=repeat)))
     report.add_bound(found)
+
+
+def _measure_dashboards(report: Report, folder: Path, quick: bool) -> None:
+    from bench import dashboards
+
+    report.say("the dashboard")
+    amount = dashboards.Amount().shortened() if quick else dashboards.Amount()
+    report.add_findings("dashboard", "The dashboard, local file", dashboards.measure(folder, amount))
 
 
 def _measure_spark(report: Report, folder: Path, quick: bool) -> None:

@@ -163,10 +163,10 @@ async def _both(url: str) -> AsyncIterator[tuple[Queue, Queue]]:
 
 
 @contextmanager
-def running_broker(url: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
+def running_broker(url: str, *more: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
     """A broker in a process of its own, and its addresses for gRPC and for HTTP."""
     command = [sys.executable, "-m", "bucketq", "serve", url]
-    options = ["--grpc-port", "0", "--http-port", "0", "--log-format", "json"]
+    options = ["--grpc-port", "0", "--http-port", "0", "--log-format", "json", *more]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -109,6 +109,15 @@ def test_looks_at_a_queue_are_measured(tmp_path: Path) -> None:
     assert "`bucketq --help`" in done.stdout
 
 
+def test_the_dashboard_is_measured(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    done = _bench("--quick", "--only", "dashboard", "--json", str(figures), "--folder", str(tmp_path))
+    measured = json.loads(figures.read_text())["dashboard"]
+    assert len(measured) == 11
+    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
+    assert "dashboards open" in done.stdout
+
+
 @pytest.mark.timeout(300)
 def test_spark_is_measured(tmp_path: Path) -> None:
     need_java()
