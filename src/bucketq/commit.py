@@ -106,8 +106,8 @@ class Committer:
         # The counts, as they were when the storage held them.
         self.stats: Stats | None = None
         self.is_busy = False
-        # When the last write was sent, whether it landed or not.
-        self.sent_s = float("-inf")
+        # When the last write was sent, whether it landed or not; and when that which landed last was, at first.
+        self.sent_s = self.landed_sent_s = float("-inf")
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
@@ -294,6 +294,7 @@ class Committer:
         self.state.dropped = []
         pieces = self._encoder.encode()
         unanswered: Exception | None = None
+        first_sent_s = self._clock.monotonic_s()
         while True:
             try:
                 self.etag = await self._put(pieces)
@@ -314,7 +315,7 @@ class Committer:
                         patience.renew()
                     if not self._is_in_what_was_found(version, error, is_last):
                         return False
-                    self._note_landing(version, dropped)
+                    self._note_landing(version, dropped, first_sent_s)
                     return True
                 if is_last:
                     raise _unknown(error) from error
@@ -322,12 +323,13 @@ class Committer:
                 self._see()
                 self.stats = stats
                 self.pace.landed()
-                self._note_landing(version, dropped)
+                self._note_landing(version, dropped, first_sent_s)
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
                 return True
 
-    def _note_landing(self, version: int, dropped: list[str]) -> None:
+    def _note_landing(self, version: int, dropped: list[str], first_sent_s: float) -> None:
         assert self.state is not None
+        self.landed_sent_s = first_sent_s
         self.lookout.wrote()
         self.figures.queue_bytes = self.state.size
         self.dropped += dropped

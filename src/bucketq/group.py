@@ -89,6 +89,11 @@ class GroupCommit:
         """The numbers as they were in the storage with the last commit, or look."""
         return self._committer.stats
 
+    @property
+    def landed_sent_s(self) -> float:
+        """When the write that landed last was sent for the first time, by the monotonic clock."""
+        return self._committer.landed_sent_s
+
     def ride(self, beat: Heartbeat) -> bool:
         """Let a heartbeat ride along with a later write, if it may wait; one comes in time."""
         may_wait_s = self._committer.ride(beat)

@@ -54,6 +54,8 @@ class World:
         self.kills_at_requests = self.random.choice([0, 0, 0.003, 0.02])
         self.is_about_life = lives(seed)
         self.is_about_segments = claims_segments(seed)
+        # In every fifth run all are out of money, and their commits are held as far apart as they may be.
+        self.is_poor = seed % 5 == 1
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
@@ -191,6 +193,8 @@ class World:
             archive_jobs_max=self.random.choice([1, 5, 1000]),
             archive_after_s=self.random.choice([2, 20]),
             archive_payloads=self.random.random() < 0.3,
+            budget_per_month=1e-9 if self.is_poor else 0,
+            price_per_1000_writes=1,
         )
         if self.is_about_segments:
             # Else hardly a segment would be plain.

@@ -30,6 +30,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.glance import Glance
 from bucketq.mint import Mint
+from bucketq.prices import Requests
 from bucketq.settings import Settings
 from bucketq.state import Stats
 from bucketq.storage import ThrottledStorage, ThrottleStats
@@ -157,6 +158,13 @@ class Broker:
         return self._storage
 
     @property
+    def least_per_month(self) -> float:
+        """What leading costs at the least, in dollars: a heartbeat now and then, and nothing else to do."""
+        budget = self._account.budget
+        apart_s = max(self._beats.interval_s, budget.widest_s if budget else 0.0)
+        return self._account.prices.per_month(Requests(writes=1 / apart_s))
+
+    @property
     def spending(self) -> Spending:
         """The requests to the storage so far, what they cost, and whether a budget holds commits back."""
         return self._account.spending()
@@ -211,6 +219,13 @@ class Broker:
 
     async def run(self) -> None:
         """Wait, be elected, lead, and so on, until `stop`."""
+        if 0 < self.settings.budget_per_month < self.least_per_month:
+            log.warning(
+                "the budget of $%.2f a month cannot be kept: the heartbeat of a leader alone costs about"
+                " $%.2f; with longer --heartbeat-interval-s and --heartbeat-timeout-s it costs less",
+                self.settings.budget_per_month,
+                self.least_per_month,
+            )
         try:
             while not self._stopping.is_set():
                 term = await self._wait_for_election()
@@ -286,9 +301,8 @@ class Broker:
             try:
                 left_s = alive_s + self._beats.timeout_s - self._clock.monotonic_s()
                 async with asyncio.timeout(max(0, left_s)):
-                    sent_s = self._clock.monotonic_s()
-                    leader = await term.queue.beat(self.id)
-                    alive_s = sent_s
+                    # Others have seen it no sooner, however long it waited for its turn to be sent.
+                    leader, alive_s = await term.queue.beat(self.id)
             except TimeoutError:
                 leader, why = None, "no heartbeat was stored for too long"
             except (BucketQError, OSError) as error:

@@ -84,10 +84,10 @@ class ServedQueue(BrokerQueue):
             return Result(Election.CONFLICT, None)
         return result
 
-    async def beat(self, broker: str) -> Leader | None:
-        """Say that the broker lives; tell who leads."""
+    async def beat(self, broker: str) -> tuple[Leader | None, float]:
+        """Say that the broker lives; tell who leads, and when, by the monotonic clock, that was sent."""
         leader: Leader | None = await self._submit(Beat(broker, self._clock.now()))
-        return leader
+        return leader, self._opened().landed_sent_s
 
     async def resign(self, broker: str) -> None:
         """Finish what was begun, let nobody lead, and close."""
