@@ -106,7 +106,7 @@ class Committer:
         # The counts, as they were when the storage held them.
         self.stats: Stats | None = None
         self.is_busy = False
-        # When the last write was sent, whether it landed or not; and when that which landed last was, at first.
+        # When the last write was sent, whether it landed or not; and when, at first, the last that landed.
         self.sent_s = self.landed_sent_s = float("-inf")
         self.shelf = Shelf()
         # Objects that the queue does not refer to any more.
