@@ -121,7 +121,7 @@ CALL_ROLES = {
     " collectGarbage",
 }
 METHOD_ROLES = {
-    Role.VIEWER: "Transaction Batch Stats ListJobs FindArchived WaitReady ListObjects Leader",
+    Role.VIEWER: "Transaction Batch Stats ListJobs FindArchived WaitReady ListObjects Spending Leader",
     Role.PRODUCER: "Enqueue Cancel",
     Role.WORKER: "Dequeue Heartbeat Ack Nack",
     Role.ADMIN: "Redrive Discard CollectGarbage",

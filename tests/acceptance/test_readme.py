@@ -198,6 +198,8 @@ def test_every_setting_is_in_the_table() -> None:
 
 
 def readable(name: str, value: Any) -> str:
+    if value is None:
+        return "by provider"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if "bytes" in name or name == "payload_inline_max":

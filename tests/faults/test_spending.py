@@ -1,15 +1,34 @@
 """What a queue asks of its storage is counted, by kind, and has a price."""
 
 import asyncio
+import sys
+from pathlib import Path
 
+import httpx
 import pytest
 from faulty import FaultyStorage
 
-from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, Settings, ThrottledStorage
+from bucketq import (
+    BrokerQueue,
+    DirectQueue,
+    InMemoryStorage,
+    Settings,
+    ThrottledStorage,
+    connect,
+    open_storage,
+)
 from bucketq.account import DELETE, LIST, READ, WRITE, Account
-from bucketq.prices import MONTH_S, S3, Requests
+from bucketq.broker.serving import serving
+from bucketq.budget import Budget
+from bucketq.doctor import examine
+from bucketq.doctor.costs import estimate
+from bucketq.prices import MONTH_S, R2, S3, Requests
 from bucketq.storage.counted import counted
 from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.wire import spending_message, spending_of
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.rest.conftest import leading
 
 PRICED = {"price_per_1000_reads": 0.0004, "price_per_1000_writes": 0.005, "price_per_1000_lists": 0.005}
 
@@ -130,3 +149,64 @@ def test_the_first_moments_are_not_taken_for_a_month():
         assert one.spending().dollars_per_month == pytest.approx((4e-7 + 5e-6 + 5e-6) / 60 * MONTH_S)
 
     run(main())
+
+
+def test_what_a_broker_spends_passes_the_wire():
+    async def main():
+        one = account(budget=Budget(per_s=1e-9, widest_s=10))
+        for kind in (READ, WRITE, LIST, DELETE):
+            one.charge(kind)
+        spending = one.spending()
+        assert spending.least_per_month > spending.budget_per_month
+        assert spending_of(spending_message(spending)) == spending
+        plain = account().spending()
+        assert spending_of(spending_message(plain)) == plain
+
+    run(main())
+
+
+async def test_clients_and_commands_are_told_what_the_leader_spends():
+    settings = Settings(**PRICED, budget_per_month=100)
+    async with serving(InMemoryStorage(), settings=settings) as broker:
+        await leading(broker)
+        for url in (f"grpc://{broker.address}", f"http://{broker.http}"):
+            async with connect(url) as q:
+                await q.enqueue("mail")
+                spending = await q.fetch_spending()
+            assert spending.requests.writes >= 1
+            assert 0 < spending.dollars_per_month < spending.budget_per_month == pytest.approx(100)
+            findings = [finding async for finding in examine(url) if finding.about == "cost"]
+            assert [finding.level for finding in findings] == ["ok"]
+            assert "a month at this pace" in findings[0].found
+        async with httpx.AsyncClient(base_url=f"http://{broker.http}") as http:
+            told = (await http.get("/v1/throttle-stats")).json()["spending"]
+        assert told["requests"]["writes"] == broker.spending.requests.writes
+        assert (told["isHeldBack"], told["budgetPerMonth"]) == (False, pytest.approx(100))
+        command = (sys.executable, "-m", "bucketq", "stats", f"grpc://{broker.address}")
+        ran = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        text = (await ran.communicate())[0].decode()
+        assert "cost        $" in text
+        assert "the budget is $100.00" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "said"),
+    [
+        ({}, "ok", "$4.46 a month while it leads and $1.07 while it waits"),
+        ({"budget_per_month": 20}, "ok", "the budget is $20.00"),
+        ({"budget_per_month": 2}, "warning", "$4.46"),
+        ({"price_per_1000_writes": 0, "price_per_1000_reads": 0}, "ok", "cost nothing"),
+    ],
+)
+def test_the_doctor_tells_what_brokers_cost_at_rest(settings, level, said):
+    [finding] = estimate("s3://bucket/jobs.json", None, Settings(**settings))
+    assert finding.level == level
+    assert said in finding.found
+
+
+def test_the_environment_may_name_the_provider(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://1a2b.r2.cloudflarestorage.com")
+    prices = BrokerQueue(ThrottledStorage(open_storage("s3://bucket/jobs.json"))).spending.prices
+    assert prices is R2
+    given = open_storage("s3://bucket/jobs.json", endpoint_url="https://s3.amazonaws.com")
+    assert BrokerQueue(given).spending.prices is S3

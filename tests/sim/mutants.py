@@ -251,9 +251,9 @@ MUTANTS = [
         "seal a finished job twice",
         ledger.Ledger,
         "seal",
-        "self.finished, self.finished_size, self._oldest = [], 0, None",
+        "self.finished, self.finished_size, self.oldest = [], 0, None",
         # One of them: with all of them the file would grow until nothing moves.
-        "self.finished, self.finished_size, self._oldest = self.finished[-1:], 0, None",
+        "self.finished, self.finished_size, self.oldest = self.finished[-1:], 0, None",
     ),
     Mutant(
         "remove the payload of a job that is tried again",

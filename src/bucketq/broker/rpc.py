@@ -28,6 +28,7 @@ from bucketq.wire import (
     info_message,
     job_message,
     operation_of,
+    spending_message,
     stats_message,
 )
 
@@ -67,6 +68,7 @@ class Rpc:
             # Whoever may read an object may know its name.
             "ListObjects": Method(Role.VIEWER, pb.ListObjectsRequest, self._list_objects),
             "CollectGarbage": Method(Role.ADMIN, pb.CollectGarbageRequest, self._collect_garbage),
+            "Spending": Method(Role.VIEWER, pb.SpendingRequest, self._spending),
             "Leader": Method(Role.VIEWER, pb.LeaderRequest, self._leader),
         }
 
@@ -138,6 +140,9 @@ class Rpc:
     async def _apply(self, message: pb.Operation, caller: Caller) -> Any:
         operation = operation_of(message, datetime.now(UTC), self._mint)
         return await self._service.apply(within(operation, sent_trace()), caller)
+
+    async def _spending(self, request: pb.SpendingRequest, caller: Caller) -> pb.SpendingResponse:
+        return spending_message(self._service.spending())
 
     async def _stats(self, request: pb.StatsRequest, caller: Caller) -> pb.StatsResponse:
         return stats_message(await self._service.stats())

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.account import Spending
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
@@ -180,6 +181,11 @@ class Service:
     async def stats(self) -> Stats:
         """How many jobs there are, and were."""
         return await self.broker.lead(lambda queue: queue.stats())
+
+    def spending(self) -> Spending:
+        """What the storage was asked, and what that costs. Raises NotLeaderError."""
+        self.broker.check_leading()
+        return self.broker.spending
 
     async def list_jobs(
         self,

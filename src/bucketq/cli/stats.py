@@ -25,7 +25,8 @@ async def stats(
 ) -> int:
     """Count the jobs, and tell how the queue stands.
 
-    It costs one read of queue.json, however many jobs wait. In a pipe --watch prints a line for each change.
+    It costs one read of queue.json, however many jobs wait. A broker also tells what its requests cost. In a
+    pipe --watch prints a line for each change.
     """
     async with opened(at, url) as queue:
         if watch:
@@ -40,9 +41,14 @@ async def stats(
 
 
 async def _look(queue: "Queue") -> "QueueTold":
-    from bucketq.told import QueueTold
+    from bucketq.remote.queue import RemoteQueue
+    from bucketq.told import QueueTold, SpendingTold
 
-    return QueueTold.of_state(await read_existing(queue))
+    told = QueueTold.of_state(await read_existing(queue))
+    if isinstance(queue, RemoteQueue):
+        # Who only reads a storage does not know what others ask of it.
+        told.spending = SpendingTold.of(await queue.fetch_spending())
+    return told
 
 
 async def _watch(queue: "Queue", as_json: bool) -> None:
@@ -82,6 +88,8 @@ def _lines(told: "QueueTold", now: datetime) -> Iterator[Line]:
         f" {told.segments:,} segment{'' if told.segments == 1 else 's'} beside it"
     )
     yield Line(f"leader      {_leader(told, now)}")
+    if told.spending is not None:
+        yield Line(f"cost        {told.spending.spelt()}")
     if told.is_paused:
         yield Line("paused      the whole queue; `bucketq resume` ends it", "yellow")
 

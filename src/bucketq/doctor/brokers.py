@@ -14,6 +14,7 @@ from bucketq.errors import BucketQError, CorruptStateError, NotLeaderError
 from bucketq.remote.brokers import Brokers, UnreachableError
 from bucketq.remote.queue import RemoteQueue
 from bucketq.storage import Bucket
+from bucketq.told import SpendingTold
 
 ABOUT = "brokers"
 
@@ -70,6 +71,16 @@ async def check_brokers(queue: RemoteQueue) -> AsyncIterator[Finding]:
         else:
             advice = "Is it running (`bucketq serve`), and is the address right?"
             yield Finding(ABOUT, Level.WARNING, f"{address} does not answer: {error}", advice)
+
+
+async def check_spending(queue: RemoteQueue) -> AsyncIterator[Finding]:
+    """Ask the leader what it spends. Raises what it refuses with."""
+    spending = await queue.fetch_spending()
+    if spending.least_per_month is not None:
+        advice = "Raise budget_per_month, or let commits be further apart: docs/operations.md, A budget."
+        yield Finding("cost", Level.WARNING, SpendingTold.of(spending).spelt(), advice)
+    else:
+        yield Finding("cost", Level.OK, SpendingTold.of(spending).spelt())
 
 
 async def _ask(address: str, brokers: Brokers, _leader: str) -> Exception | None:

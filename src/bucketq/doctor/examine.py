@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.doctor.access import check_access
-from bucketq.doctor.brokers import check_brokers, check_leader
+from bucketq.doctor.brokers import check_brokers, check_leader, check_spending
 from bucketq.doctor.conditions import check_conditions
+from bucketq.doctor.costs import estimate
 from bucketq.doctor.counting import check_counting
 from bucketq.doctor.file_system import check_file_system
 from bucketq.doctor.finding import Finding, Level
@@ -26,7 +27,7 @@ from bucketq.errors import (
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import InMemoryStorage, LocalFileSystemStorage, open_storage
-from bucketq.storage.port import ObjectStoragePort, describe
+from bucketq.storage.port import ObjectStoragePort, describe, endpoint_of
 from bucketq.url import BROKER_SCHEMES, connect
 
 _AGAIN = "Run it again; if it stays so, mend that first."
@@ -63,6 +64,8 @@ async def _of_storage(url: str, options: Mapping[str, Any], settings: Settings) 
         yield Finding("storage", Level.NOTE, found)
         return
     if isinstance(storage, LocalFileSystemStorage) and (finding := check_file_system(storage.path)):
+        yield finding
+    for finding in estimate(url, endpoint_of(storage), settings):
         yield finding
     room = failure = None
     try:
@@ -114,7 +117,11 @@ async def _of_brokers(url: str, settings: Settings) -> AsyncIterator[Finding]:
     queue = connect(url, settings=replace(settings, retry_for_s=_BROKER_WAIT_S))
     assert isinstance(queue, RemoteQueue)
     async with queue:
-        checks = {"brokers": check_brokers(queue), "queue": _of_queue(queue.storage, settings)}
+        checks = {
+            "brokers": check_brokers(queue),
+            "queue": _of_queue(queue.storage, settings),
+            "cost": check_spending(queue),
+        }
         async for finding in _guarded(checks):
             yield finding
     found = "not examined: a broker does not show it"

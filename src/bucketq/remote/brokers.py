@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
+from bucketq.account import Spending
 from bucketq.clock import Clock
 from bucketq.ending import Ending
 from bucketq.errors import (
@@ -73,6 +74,10 @@ class Brokers(Protocol):
 
     async def collect_garbage(self, address: str, *, dry_run: bool) -> list[ObjectInfo]:
         """Have the objects removed that nothing refers to."""
+        ...
+
+    async def spending(self, address: str) -> Spending:
+        """Ask what the broker that leads has asked of the storage, and what that costs."""
         ...
 
     async def find_archived(self, address: str, job_id: str) -> Ending | None:

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
+from bucketq.account import Spending
 from bucketq.ending import Ending
 from bucketq.errors import ConfigurationError
 from bucketq.operation import Answers, Operation, Refresh
@@ -23,7 +24,7 @@ from bucketq.remote.brokers import UnreachableError
 from bucketq.storage.port import ObjectInfo, ObjectPage
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wanted import Wanted, names_of
-from bucketq.wire import answer_of, ending_of, info_of, operation_message
+from bucketq.wire import answer_of, ending_of, info_of, operation_message, spending_of
 
 M = TypeVar("M", bound=Message)
 
@@ -76,6 +77,10 @@ class MessageBrokers(ABC):
         response = await self._ask(address, "FindArchived", request, pb.FindArchivedResponse)
         with understanding(address):
             return ending_of(response.ending) if response.HasField("ending") else None
+
+    async def spending(self, address: str) -> Spending:
+        response = await self._ask(address, "Spending", pb.SpendingRequest(), pb.SpendingResponse)
+        return spending_of(response)
 
     async def who_am_i(self, address: str) -> "Introduction":
         """Ask the broker at an address whom it takes the caller for."""

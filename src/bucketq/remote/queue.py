@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from bucketq.account import Spending
 from bucketq.clock import Clock, SystemClock
 from bucketq.commit import IfAbandoned
 from bucketq.ending import Ending
@@ -82,6 +83,10 @@ class RemoteQueue(Queue):
     async def collect_garbage(self, *, dry_run: bool = False) -> list[ObjectInfo]:
         """As of any queue; the broker does it."""
         return await self.ask(lambda brokers, address: brokers.collect_garbage(address, dry_run=dry_run))
+
+    async def fetch_spending(self) -> Spending:
+        """What the broker that leads has asked of the storage, and what that costs."""
+        return await self.ask(lambda brokers, address: brokers.spending(address))
 
     async def ask(self, question: Callable[[Brokers, str], Awaitable[T]]) -> T:
         """Put a question to the leader, without a limit to its answer's time."""

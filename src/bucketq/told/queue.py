@@ -6,6 +6,7 @@ from typing import Self
 from bucketq.job import JobStatus
 from bucketq.state import QueueState
 from bucketq.told.shape import Told
+from bucketq.told.spending import SpendingTold
 from bucketq.told.stats import QueueStats
 
 
@@ -40,6 +41,8 @@ class QueueTold(QueueStats, omit_defaults=True):
     is_paused: bool = False
     oldest_at: datetime | None = None
     leader: BrokerTold | None = None
+    # That of the broker that leads, if it was asked.
+    spending: SpendingTold | None = None
 
     @classmethod
     def of_state(cls, state: QueueState) -> Self:

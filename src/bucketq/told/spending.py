@@ -28,8 +28,9 @@ class RequestsTold(Told, omit_defaults=False):
 class SpendingTold(Told, omit_defaults=False):
     """What requests cost, in US dollars, by the prices that are named; a month has 31 days.
 
-    `requestsPerSecond` and `dollarsPerMonth` are the pace of the last five minutes. `leastPerMonth` is
-    there if the budget cannot be kept: so much this load costs at the least.
+    `requestsPerSecond` and `dollarsPerMonth` are the pace of the last five minutes. `heldSeconds` is how far
+    the budget holds commits apart. `leastPerMonth` is there if the budget cannot be kept: so much this load
+    costs at the least.
     """
 
     requests: RequestsTold
@@ -39,6 +40,7 @@ class SpendingTold(Told, omit_defaults=False):
     dollars_per_month: float
     budget_per_month: float
     is_held_back: bool
+    held_seconds: float
     least_per_month: float | UnsetType = UNSET
 
     @classmethod
@@ -52,5 +54,16 @@ class SpendingTold(Told, omit_defaults=False):
             dollars_per_month=spending.dollars_per_month,
             budget_per_month=spending.budget_per_month,
             is_held_back=spending.is_held_back,
+            held_seconds=spending.interval_s,
             least_per_month=UNSET if spending.least_per_month is None else spending.least_per_month,
         )
+
+    def spelt(self) -> str:
+        """The same in a line."""
+        told = f"${self.dollars_per_month:.2f} a month at this pace, by the prices of {self.prices_of}"
+        if not self.budget_per_month:
+            return told
+        told += f"; the budget is ${self.budget_per_month:.2f}"
+        if self.least_per_month is not UNSET:
+            return f"{told}, which cannot be kept: this load costs ${self.least_per_month:.2f} at the least"
+        return f"{told}, and holds commits {self.held_seconds:.1f} s apart" if self.is_held_back else told

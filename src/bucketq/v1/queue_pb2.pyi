@@ -808,6 +808,56 @@ class ListJobsResponse(_message.Message):
     next_page_token: str
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class SpendingRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SpendingResponse(_message.Message):
+    __slots__ = ("requests", "per_second", "prices_of", "per_1000_reads", "per_1000_writes", "per_1000_lists", "per_1000_deletes", "dollars", "dollars_per_month", "budget_per_month", "is_held_back", "interval_s", "least_per_month")
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    PRICES_OF_FIELD_NUMBER: _ClassVar[int]
+    PER_1000_READS_FIELD_NUMBER: _ClassVar[int]
+    PER_1000_WRITES_FIELD_NUMBER: _ClassVar[int]
+    PER_1000_LISTS_FIELD_NUMBER: _ClassVar[int]
+    PER_1000_DELETES_FIELD_NUMBER: _ClassVar[int]
+    DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    DOLLARS_PER_MONTH_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_PER_MONTH_FIELD_NUMBER: _ClassVar[int]
+    IS_HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    LEAST_PER_MONTH_FIELD_NUMBER: _ClassVar[int]
+    requests: StorageRequests
+    per_second: StorageRequests
+    prices_of: str
+    per_1000_reads: float
+    per_1000_writes: float
+    per_1000_lists: float
+    per_1000_deletes: float
+    dollars: float
+    dollars_per_month: float
+    budget_per_month: float
+    is_held_back: bool
+    interval_s: float
+    least_per_month: float
+    def __init__(self, requests: _Optional[_Union[StorageRequests, _Mapping]] = ..., per_second: _Optional[_Union[StorageRequests, _Mapping]] = ..., prices_of: _Optional[str] = ..., per_1000_reads: _Optional[float] = ..., per_1000_writes: _Optional[float] = ..., per_1000_lists: _Optional[float] = ..., per_1000_deletes: _Optional[float] = ..., dollars: _Optional[float] = ..., dollars_per_month: _Optional[float] = ..., budget_per_month: _Optional[float] = ..., is_held_back: _Optional[bool] = ..., interval_s: _Optional[float] = ..., least_per_month: _Optional[float] = ...) -> None: ...
+
+class StorageRequests(_message.Message):
+    __slots__ = ("reads", "writes", "object_reads", "object_writes", "lists", "deletes")
+    READS_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_READS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_WRITES_FIELD_NUMBER: _ClassVar[int]
+    LISTS_FIELD_NUMBER: _ClassVar[int]
+    DELETES_FIELD_NUMBER: _ClassVar[int]
+    reads: float
+    writes: float
+    object_reads: float
+    object_writes: float
+    lists: float
+    deletes: float
+    def __init__(self, reads: _Optional[float] = ..., writes: _Optional[float] = ..., object_reads: _Optional[float] = ..., object_writes: _Optional[float] = ..., lists: _Optional[float] = ..., deletes: _Optional[float] = ...) -> None: ...
+
 class LeaderRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -9,6 +9,7 @@ from bucketq.wire.media import BYTES, PROTOBUF
 from bucketq.wire.objects import CHUNK_BYTES, info_message, info_of
 from bucketq.wire.operations import operation_message, operation_of
 from bucketq.wire.refusals import error_of, http_refusal_message, refusal_message
+from bucketq.wire.spending import spending_message, spending_of
 
 __all__ = [
     "BYTES",
@@ -28,5 +29,7 @@ __all__ = [
     "operation_message",
     "operation_of",
     "refusal_message",
+    "spending_message",
+    "spending_of",
     "stats_message",
 ]
