@@ -91,16 +91,6 @@ async def test_a_token_lets_in_and_is_seen_nowhere(chromium, guarded, tokens):
     assert not any(secret in str(guarded.log) for secret in tokens.secrets.values())
 
 
-async def test_a_viewer_sees_no_buttons_and_an_admin_does(chromium, guarded, tokens):
-    async with bucketq.connect(f"grpc://{guarded.address}", token=tokens.secrets["ann"]) as queue:
-        await queue.enqueue("mail")
-    for name, count in (("vic", 0), ("ann", 1)):
-        async with opened(chromium) as page:
-            await sign_in(page, guarded, tokens.secrets[name], "/entrypoints")
-            await expect(page.get_by_role("cell", name="mail", exact=True)).to_be_visible()
-            await expect(page.get_by_role("button", name="Pause the queue")).to_have_count(count)
-
-
 async def test_whose_token_is_revoked_is_led_to_signing_in_within_moments(chromium, guarded, tokens):
     tokens.add("eve", "admin")
     async with opened(chromium, allowed=REFUSED) as page:

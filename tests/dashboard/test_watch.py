@@ -30,12 +30,14 @@ class Page:
     def __init__(self):
         self.told = asyncio.Queue()
 
-    def __call__(self, is_new):
-        self.told.put_nowait(is_new)
+    def __call__(self):
+        self.told.put_nowait(None)
 
-    async def news(self):
-        while not await asyncio.wait_for(self.told.get(), 10):
-            pass
+    async def until(self, look):
+        """Wait to be told, until it is so."""
+        await asyncio.wait_for(self.told.get(), 10)
+        while not look():
+            await asyncio.wait_for(self.told.get(), 10)
 
 
 async def test_all_pages_share_a_look_and_without_one_nobody_looks():
@@ -44,7 +46,7 @@ async def test_all_pages_share_a_look_and_without_one_nobody_looks():
     for page in pages:
         watch.join(page, page)
     for page in pages:
-        await page.news()
+        await page.until(lambda: watch.look)
     assert storage.reads == 1
     for page in pages:
         watch.leave(page)
@@ -53,16 +55,17 @@ async def test_all_pages_share_a_look_and_without_one_nobody_looks():
     await watch.close()
 
 
-async def test_a_page_hears_of_what_has_changed_and_of_nothing_else():
+async def test_what_has_not_changed_is_not_decoded_again():
     storage, page = Counted(), Page()
     watch = Watch(storage)
     watch.join(page, page)
-    await page.news()
+    await page.until(lambda: watch.look)
+    before = watch.look
     watch.look_soon()
-    assert await asyncio.wait_for(page.told.get(), 10) is False
+    await page.until(lambda: watch.look is not before)
+    assert watch.look.state is before.state
     await DirectQueue(storage).enqueue("mail")
-    await page.news()
-    assert watch.look.state.stats.queued == 1
+    await page.until(lambda: watch.look.state.stats.queued == 1)
     await watch.close()
 
 
@@ -71,14 +74,13 @@ async def test_a_storage_that_is_away_leaves_the_last_look_with_the_reason():
     await DirectQueue(storage).enqueue("mail")
     watch = Watch(storage)
     watch.join(page, page)
-    await page.news()
+    await page.until(lambda: watch.look)
     storage.is_away = True
-    await page.news()
+    await page.until(lambda: watch.trouble)
     assert "the bucket is away" in watch.trouble.reason
     assert watch.look.state.stats.queued == 1
     storage.is_away = False
-    await page.news()
-    assert watch.trouble is None
+    await page.until(lambda: watch.trouble is None)
     await watch.close()
 
 

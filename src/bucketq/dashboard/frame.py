@@ -25,6 +25,7 @@ from bucketq.dashboard.watch import Watch
 from bucketq.errors import BucketQError, UnauthenticatedError
 from bucketq.live.look import Look
 from bucketq.queue import Queue
+from bucketq.state import QueueState
 
 log = logging.getLogger("bucketq")
 
@@ -66,6 +67,7 @@ class Frame:
         self._on_second: list[Callable[[], None]] = []
         self._buttons: list[ui.button] = []
         self._scripts: list[str] = []
+        self._drawn: QueueState | None = None
         self._is_leaving = False
 
     @property
@@ -173,7 +175,8 @@ class Frame:
         self._help = _help_dialog()
         with ui.element("div").classes("bq-body"):
             self._build_navigation(page, pages)
-            with ui.element("main").classes("bq-main").props('id="main" tabindex="-1"'):
+            self._main = ui.element("main").classes("bq-main").props('id="main" tabindex="-1"')
+            with self._main:
                 self._build_banner()
                 with ui.element("div").classes("bq-page") as body:
                     text("h1", page.title, "bq-title")
@@ -197,7 +200,7 @@ class Frame:
             with body:
                 text("p", "This page could not be drawn, and the log of the server says why.", "bq-trouble")
 
-    def _redraw(self, is_new: bool) -> None:
+    def _redraw(self) -> None:
         if self._is_leaving or not self._client.has_socket_connection:
             return
         if not self.visitor.is_welcome():
@@ -205,7 +208,9 @@ class Frame:
             return
         with self._client:
             look = self.watch.look
-            if is_new and look is not None:
+            # Not what the last look has changed: the browser may not have been there then.
+            if look is not None and look.state is not self._drawn:
+                self._drawn = look.state
                 for draw in self._on_look:
                     draw(look)
             for tick in self._on_second:
@@ -301,6 +306,7 @@ class Frame:
 
     def _show_obstacle(self) -> None:
         obstacle = self.house.obstacle
+        _set(self._main, "data-obstacle", obstacle)
         for button in self._buttons:
             button.set_enabled(not obstacle)
 

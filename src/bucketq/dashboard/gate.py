@@ -87,6 +87,11 @@ class Gate:
             return
         try:
             visitor = await self._visitor(scope)
+            if visitor is not None:
+                visitor.knock(scope["client"][0] if scope.get("client") else "")
+        except TooManyRequestsError as error:
+            await refusal(error)(scope, receive, send)
+            return
         except (BucketQError, OSError) as error:
             await self._tell_away(scope, error)(scope, receive, send)
             return

@@ -95,7 +95,13 @@ class BrokerHouse:
             ["this broker"],
             settings=replace(inside.service.broker.settings, retry_for_s=_ANSWER_WITHIN_S),
         )
-        visitor = Visitor(caller, queue, self._watch, lambda: inside.door.welcomes(authorization, caller))
+        visitor = Visitor(
+            caller,
+            queue,
+            self._watch,
+            lambda: inside.door.welcomes(authorization, caller),
+            lambda peer: inside.door.admit(authorization, peer),
+        )
         await visitor.leaving.enter_async_context(queue)
         return visitor
 
@@ -126,7 +132,13 @@ class StorageHouse:
         authorization = _authorization(token)
         caller = self._door.admit(authorization, peer)
         queue = _GuardedQueue(self._storage, self._settings, self._account, self._door, authorization, peer)
-        return Visitor(caller, queue, self._watch, lambda: self._door.welcomes(authorization, caller))
+        return Visitor(
+            caller,
+            queue,
+            self._watch,
+            lambda: self._door.welcomes(authorization, caller),
+            lambda peer: self._door.admit(authorization, peer),
+        )
 
     async def close(self) -> None:
         await self._watch.close()
@@ -176,7 +188,8 @@ class RemoteHouse:
         if not isinstance(queue, RemoteQueue) or not isinstance(queue.storage, Bucket):
             raise ConfigurationError(f"{self.url} is no URL of brokers")
         watch = Watch(queue.storage)
-        visitor = Visitor(ANYBODY, queue, watch, lambda: not _was_refused(watch))
+        # The brokers count what they are asked.
+        visitor = Visitor(ANYBODY, queue, watch, lambda: not _was_refused(watch), lambda peer: None)
         await visitor.leaving.enter_async_context(queue)
         try:
             visitor.caller = await self._introduce(queue)

@@ -22,6 +22,8 @@ class Visitor:
     watch: Watch
     # Whether their token is still good, and means what it meant.
     is_welcome: Callable[[], bool]
+    # Counts a request of theirs, from an address; raises TooManyRequestsError.
+    knock: Callable[[str], object]
     # What is to be closed when they leave.
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
 

@@ -1,6 +1,6 @@
 """Watch: one look a second for all who have a page open, and none while nobody has.
 
-    storage ──Looker──▶ Look ──▶ Trend, History ──▶ every open page: something has changed, or not
+    storage ──Looker──▶ Look ──▶ Trend, History ──▶ every open page, each second
 
 A look that fails leaves the last one in place, with the reason why there is no newer one.
 """
@@ -81,9 +81,9 @@ class Watch:
         self.history = History()
         self.pulse = Pulse()
         self.had_leader = False
-        self._readers: dict[object, Callable[[bool], None]] = {}
+        self._readers: dict[object, Callable[[], None]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[bool] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._soon = asyncio.Event()
 
     def __len__(self) -> int:
@@ -94,8 +94,8 @@ class Watch:
         """The time by the clock of the looks."""
         return self._clock.monotonic_s()
 
-    def join(self, who: object, tell: Callable[[bool], None]) -> None:
-        """Call `tell` every second, with whether there is something new to see, until `who` leaves."""
+    def join(self, who: object, tell: Callable[[], None]) -> None:
+        """Call `tell` after each look, which is every second, until `who` leaves."""
         self._readers[who] = tell
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="bucketq dashboard watch")
@@ -129,10 +129,10 @@ class Watch:
     async def _run(self) -> None:
         while True:
             began_s = self.now_s
-            is_new = await self._look()
+            await self._look()
             for tell in list(self._readers.values()):
                 try:
-                    tell(is_new)
+                    tell()
                 except Exception:
                     # One page that cannot be drawn must not keep the others from it.
                     log.exception("a page of the dashboard could not be drawn")
@@ -141,31 +141,26 @@ class Watch:
                     await self._soon.wait()
             self._soon.clear()
 
-    async def _look(self) -> bool:
-        """Look, or go on waiting for a look that takes long; tell whether there is something new."""
+    async def _look(self) -> None:
+        """Look, or go on waiting, but not for long, for a look that takes long."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._take_look(), name="bucketq dashboard look")
         done, _ = await asyncio.wait([self._looking], timeout=_SLOW_S)
         if done:
-            looking, self._looking = self._looking, None
-            return looking.result() if looking is not None and not looking.cancelled() else False
-        if self.trouble is None:
+            self._looking = None
+            done.pop().result()
+        elif self.trouble is None:
             self.trouble = Trouble("the queue takes long to answer", None, self.now_s - _SLOW_S)
-            return True
-        return False
 
-    async def _take_look(self) -> bool:
+    async def _take_look(self) -> None:
         try:
             look = await self._looker.look()
         except (BucketQError, OSError) as error:
             since_s = self.now_s if self.trouble is None else self.trouble.since_s
-            is_new = self.trouble is None or self.trouble.reason != str(error)
             self.trouble = Trouble(str(error), error, since_s)
-            return is_new
-        last, had_trouble = self.look, self.trouble is not None
+            return
         self.trend.add(look)
         self.history.add(look, self.trend)
         self.pulse.observe(look.state.leader, look.at_s)
         self.had_leader |= look.state.leader is not None
         self.look, self.trouble = look, None
-        return had_trouble or last is None or last.state is not look.state
