@@ -72,6 +72,8 @@ def log_to_stderr(logs: Logs, *, with_handlers: bool = False) -> None:
     level, root = logs.log_level.upper(), logging.getLogger()
     # Of the servers underneath only what they cannot cope with: what strangers send them is no news.
     levels = {_OWN: level, "uvicorn": "ERROR", "asyncio": "ERROR", "opentelemetry": "WARNING"}
+    # By this the spans leave: it has a line for each try.
+    levels["urllib3"] = "WARNING"
     for name, least in levels.items():
         logging.getLogger(name).setLevel(least)
     if with_handlers and not root.handlers:
