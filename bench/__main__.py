@@ -37,6 +37,7 @@ PARTS = (
     "rest",
     "life",
     "work",
+    "traces",
     "cli",
     "dashboard",
     "spark",
@@ -92,6 +93,8 @@ def main() -> None:
         report.say("workers")
         worked = working.Amount().shortened() if options.quick else working.Amount()
         report.add_findings("work", "Workers, local file", working.measure(folder, worked))
+    if "traces" in parts:
+        _measure_traces(report, options.quick)
     if "cli" in parts:
         report.say("the command line")
         looked = commands.Amount().shortened() if options.quick else commands.Amount()
@@ -145,6 +148,15 @@ def _measure_dashboards(report: Report, folder: Path, quick: bool) -> None:
     report.say("the dashboard")
     amount = dashboards.Amount().shortened() if quick else dashboards.Amount()
     report.add_findings("dashboard", "The dashboard, local file", dashboards.measure(folder, amount))
+
+
+def _measure_traces(report: Report, quick: bool) -> None:
+    # Not everybody who measures something has OpenTelemetry.
+    from bench import traces
+
+    report.say("traces")
+    amount = traces.Amount().shortened() if quick else traces.Amount()
+    report.add_findings("traces", "Traces, in memory", traces.measure(amount))
 
 
 def _measure_spark(report: Report, folder: Path, quick: bool) -> None:

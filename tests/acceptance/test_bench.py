@@ -35,7 +35,19 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    parts = ["requests", "bound", "floor", "deep", "archive", "brokers", "rest", "life", "work", *WORKLOADS]
+    parts = [
+        "requests",
+        "bound",
+        "floor",
+        "deep",
+        "archive",
+        "brokers",
+        "rest",
+        "life",
+        "work",
+        "traces",
+        *WORKLOADS,
+    ]
     done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
@@ -80,6 +92,12 @@ def test_workers_are_measured(quick_run: Run) -> None:
     assert len(figures["work"]) == 7
     assert all(figure["deep"] > 0 for figure in figures["work"])
     assert "dequeue+ack_many, and a worker" in printed
+
+
+def test_traces_are_measured(quick_run: Run) -> None:
+    printed, figures = quick_run
+    assert [one["deep"] > 0 for one in figures["traces"]] == [True] * 4
+    assert "off, and 1% traced" in printed
 
 
 def test_deep_backlogs_are_reported(quick_run: Run) -> None:

@@ -160,7 +160,7 @@ def _sent(trace: TraceContext) -> SpanContext | None:
         int(trace_id, 16),
         int(span_id, 16),
         is_remote=True,
-        trace_flags=TraceFlags(int(flags, 16) & TraceFlags.SAMPLED),
+        trace_flags=TraceFlags(int(flags, 16)),
         trace_state=TraceState.from_header([trace.tracestate]) if trace.tracestate else None,
     )
 
