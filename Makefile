@@ -20,12 +20,12 @@ CODE = $(wildcard src tests bench examples deploy)
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo bench sim soak proto reference lock clean
+.PHONY: help setup test lint format demo bench sim soak proto reference screenshots lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'bucketq: a durable job queue that lives in a bucket.'
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test servers in .tools
 	@echo 'setup: ready. Next: make test, or make demo.'
@@ -61,6 +61,9 @@ proto: $(DEV) ## Generate the messages of proto/ anew
 
 reference: $(DEV) ## Generate docs/reference/cli.md anew, from the command line
 	$(PY) -m bucketq.cli.reference > docs/reference/cli.md
+
+screenshots: $(DEV) ## Take the pictures of the dashboard anew, for docs/pictures; needs Chromium
+	@$(PY) -m tests.dashboard.screenshots
 
 lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrade
 	$(COMPILE) pyproject.toml requirements.in --extra top --extra broker --extra dashboard --extra traces --extra spark --output-file requirements.lock

@@ -28,8 +28,9 @@ class Column(NamedTuple):
     link: str = ""
     tone: str = ""
     is_code: bool = False
-    # Whether it is a share from 0 to 1.
+    # Whether it is a share from 0 to 1; whether it takes all the room that others leave.
     is_bar: bool = False
+    is_wide: bool = False
 
 
 class Action(NamedTuple):
@@ -59,6 +60,7 @@ class Table(Element, component="assets/table.js"):
                 "isNumber": one.is_number,
                 "isCode": one.is_code,
                 "isBar": one.is_bar,
+                "isWide": one.is_wide,
                 "link": one.link,
                 "tone": one.tone,
             }

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from bucketq.clock import Clock, SystemClock
@@ -88,6 +89,11 @@ class Watch:
 
     def __len__(self) -> int:
         return len(self._readers)
+
+    @property
+    def now(self) -> datetime:
+        """The time of day: what was just read may be newer than the last look."""
+        return self._clock.now()
 
     @property
     def now_s(self) -> float:

@@ -18,7 +18,8 @@ export default {
               :key="column.field"
               :data-label="column.label"
               :class="[
-                { 'bq-number': column.isNumber, 'bq-code': column.isCode, 'bq-blank': isBlank(row[column.field]) },
+                { 'bq-number': column.isNumber, 'bq-code': column.isCode, 'bq-wide': column.isWide },
+                { 'bq-blank': isBlank(row[column.field]) || (column.isNumber && row[column.field] === '0') },
                 column.tone && row[column.tone] ? 'bq-tone-' + row[column.tone] : '',
               ]"
             >

@@ -17,7 +17,7 @@ _JOBS_SHOWN = 50
 _GROUP_COLUMNS = (
     Column("entrypoint", "Entrypoint", link="path"),
     Column("jobs", "Jobs", is_number=True),
-    Column("error", "Error", link="path", is_code=True),
+    Column("error", "Error", link="path", is_code=True, is_wide=True),
     Column("last", "Last", is_number=True),
     Column("newest", "Newest", link="newest_path", is_code=True),
 )
@@ -26,7 +26,7 @@ _JOB_COLUMNS = (
     Column("entrypoint", "Entrypoint"),
     Column("span", "Dead for", is_number=True),
     Column("attempts", "Attempts", is_number=True),
-    Column("about", "Error", is_code=True),
+    Column("about", "Error", is_code=True, is_wide=True),
 )
 
 
@@ -82,9 +82,9 @@ class _DeadView:
         look = self._frame.watch.look
         if look is None:
             return
-        jobs = found.jobs[:_JOBS_SHOWN]
-        self._groups.show([dead_row(group, look.at) for group in found.groups[:_GROUPS_SHOWN]])
-        self._jobs.show([{**job_row(job, look.at), "actions": ["redrive", "discard"]} for job in jobs])
+        jobs, now = found.jobs[:_JOBS_SHOWN], self._frame.watch.now
+        self._groups.show([dead_row(group, now) for group in found.groups[:_GROUPS_SHOWN]])
+        self._jobs.show([{**job_row(job, now), "actions": ["redrive", "discard"]} for job in jobs])
         for box in (self._groups_box, self._jobs_box, self._buttons):
             box.set_visibility(bool(jobs))
         self._nothing.set_visibility(not jobs)
@@ -178,8 +178,10 @@ def _spell(entrypoint: str | None, error: str | None) -> str:
 def _spell_found(found: DeadLook, dead: int) -> str:
     if not found.jobs:
         return ""
-    shown = f"The newest {min(len(found.jobs), _JOBS_SHOWN):,} of {len(found.jobs):,} stand below."
-    return shown if found.is_all else f"Looked at {found.looked:,} of {dead:,}. {shown}"
+    number = len(found.jobs)
+    told = "1 dead job" if number == 1 else f"{number:,} dead jobs"
+    shown = f"{told}; the newest {_JOBS_SHOWN} are listed." if number > _JOBS_SHOWN else f"{told}."
+    return shown if found.is_all else f"Looked at {found.looked:,} of {dead:,}: {shown}"
 
 
 def _jobs(count: int) -> str:

@@ -4,7 +4,6 @@ One page costs the same wherever it is, and a search looks at so many jobs befor
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from nicegui import ui
@@ -42,7 +41,7 @@ _COLUMNS = (
     Column("entrypoint", "Entrypoint"),
     Column("span", "For", is_number=True),
     Column("attempts", "Attempts", is_number=True),
-    Column("about", "About"),
+    Column("about", "About", is_wide=True),
 )
 _FINISHED_COLUMNS = (
     Column("job", "Job", link="path", is_code=True),
@@ -51,7 +50,7 @@ _FINISHED_COLUMNS = (
     Column("span", "Finished", is_number=True),
     Column("took", "Ran", is_number=True),
     Column("worker", "Worker"),
-    Column("about", "Error"),
+    Column("about", "Error", is_wide=True),
 )
 
 
@@ -160,7 +159,7 @@ async def _draw_live(frame: Frame, wanted: Wanted) -> None:
         look = frame.watch.look
         if look is None:
             return
-        table.show([job_row(job, look.at) for job in page.jobs])
+        table.show([job_row(job, frame.watch.now) for job in page.jobs])
         total = wanted.total(look)
         told.text = _told(wanted, page, total)
         box.set_visibility(bool(page.jobs))
@@ -202,13 +201,13 @@ async def _draw_finished(frame: Frame, wanted: Wanted) -> None:
     )
     with panel() as box:
         table = Table(_FINISHED_COLUMNS, label="Finished jobs")
-    text("p", f"The newest {_FINISHED_SHOWN}; `bucketq archive --since 7d` lists more.", "bq-note")
+    note = text("p", f"The newest {_FINISHED_SHOWN}; `bucketq archive --since 7d` lists more.", "bq-note")
 
     def show(found: list[ArchivedJob]) -> None:
-        now = frame.watch.look.at if frame.watch.look is not None else datetime.now(UTC)
         chosen = [job for job in found if mentions(job, wanted.text)]
-        table.show([finished_row(job, now) for job in chosen])
-        box.set_visibility(bool(chosen))
+        table.show([finished_row(job, frame.watch.now) for job in chosen])
+        for part in (box, note):
+            part.set_visibility(bool(chosen))
         nothing.set_visibility(not chosen)
 
     show(await read())
@@ -220,7 +219,7 @@ def _told(wanted: Wanted, page: Page, total: int) -> str:
     if wanted.text:
         looked = wanted.before + page.looked
         found = f"{len(page.jobs):,} found on this page"
-        return f"{found}; looked through {min(looked, total):,} of {total:,}."
+        return f"{found}; looked through {min(looked, total):,} of {total:,}." if total else ""
     if not page.jobs:
         return ""
     first = wanted.before + 1

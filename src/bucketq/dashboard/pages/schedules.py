@@ -17,7 +17,7 @@ _COLUMNS = (
     Column("next", "Next tick"),
     Column("last", "Last tick"),
     Column("missed", "If missed"),
-    Column("payload", "Payload", is_code=True),
+    Column("payload", "Payload", is_code=True, is_wide=True),
 )
 
 

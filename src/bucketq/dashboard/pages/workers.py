@@ -21,7 +21,7 @@ _JOB_COLUMNS = (
     Column("span", "Runs for", is_number=True),
     Column("attempts", "Attempts", is_number=True),
     Column("progress", "Progress", is_bar=True),
-    Column("note", "Note"),
+    Column("note", "Note", is_wide=True),
 )
 
 
@@ -36,7 +36,7 @@ def draw_workers(frame: Frame) -> None:
     )
     with panel() as box:
         workers = Table(_WORKER_COLUMNS, label="Workers")
-    text(
+    note = text(
         "p",
         "Heartbeats ride along with other writes, so up to a third of stale_after_s is no cause to worry.",
         "bq-note",
@@ -57,7 +57,7 @@ def draw_workers(frame: Frame) -> None:
         jobs.show(running)
         more.text = f"The {_JOBS_SHOWN} that have run for longest." if len(running) == _JOBS_SHOWN else ""
         nothing.set_visibility(not held)
-        box.set_visibility(bool(held))
-        jobs_box.set_visibility(bool(held))
+        for part in (box, note, jobs_box):
+            part.set_visibility(bool(held))
 
     frame.each_second(show)
