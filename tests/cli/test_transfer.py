@@ -22,6 +22,7 @@ from tests.cli.typed import queue_url, typed
 GOLDEN = Path(__file__).parents[1] / "unit/golden"
 # What is each queue's own: the place in line, and the turn.
 OWN = ("sequence", "turn")
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def fill(q):
     q.enqueue("mail", b"\xff\x00 no text", tenant="a", limit_key="k", timeout=30, max_attempts=7)
     q.enqueue("mail", {"large": "x" * 200_000})
     q.enqueue("mail", delay=3600, key="once", key_for=60)
-    q.enqueue("mail", expires_in=7200)
+    q.enqueue("mail", expires_in=7200, traceparent=TRACEPARENT, tracestate="vendor=abc")
     q.enqueue("dies", {"n": 1}, max_attempts=1)
     q.nack(q.dequeue("dies")[0], error="no such mailbox")
     q.enqueue("fails")

@@ -22,7 +22,7 @@ class Started:
     async def run(self):
         return 0
 
-    async def work_here(self, path, working, where, settings, logs, url, is_supervised):
+    async def work_here(self, path, working, where, settings, logs, traces, url, is_supervised):
         self.workers += [(working, settings, url)]
         return 0
 

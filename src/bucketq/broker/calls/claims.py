@@ -38,6 +38,8 @@ class Claimed(Told):
     type: str | UnsetType = UNSET
     token: str | UnsetType = UNSET
     attempts: int | UnsetType = UNSET
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     @classmethod
     def of(cls, job: Job) -> "Claimed":
@@ -50,6 +52,8 @@ class Claimed(Told):
             type=job.entrypoint,
             token=job.token or UNSET,
             attempts=job.attempts,
+            traceparent=job.traceparent,
+            tracestate=job.tracestate,
         )
 
 
