@@ -56,3 +56,7 @@ async def test_open_pages_outlive_the_leader(chromium, tmp_path):
                     await queue.enqueue("mail")
                 for page in (standby, beside):
                     await expect(queued(page)).to_have_text("2")
+                await beside.goto(f"{alone}/storage")
+                await expect(beside.get_by_role("region", name="Requests of the leader")).to_contain_text(
+                    "writes of queue.json"
+                )

@@ -3,8 +3,10 @@
 from bucketq.account import Spending
 from bucketq.dashboard.frame import Frame
 from bucketq.dashboard.parts import card, cards, panel, text
+from bucketq.dashboard.rereading import Rereading
 from bucketq.dashboard.table import Column, Row, Table
 from bucketq.prices import Prices, Requests
+from bucketq.remote.queue import RemoteQueue
 from bucketq.words import spell_count, spell_rate, spell_size, spell_time
 
 _KINDS = {
@@ -15,53 +17,50 @@ _KINDS = {
     "lists": "lists",
     "deletes": "deletes",
 }
+_COLUMNS = (
+    Column("kind", "Kind"),
+    Column("total", "Requests", is_number=True),
+    Column("per_s", "Now", is_number=True),
+    Column("price", "A thousand cost", is_number=True),
+    Column("dollars", "A month", is_number=True),
+)
 
 
-def draw_storage(frame: Frame) -> None:
-    """What it costs, then the requests by kind."""
-    is_on_broker = frame.house.inside is not None
+async def draw_storage(frame: Frame) -> None:
+    """What it costs, then the requests by kind: of this broker, of the one that leads, or of this process."""
+    queue, own = frame.visitor.queue, frame.house.spending
     with cards():
-        if frame.house.spending is not None:
-            cost = card("a month" if is_on_broker else "a month, all writers")
-            spent = card("so far")
-        pace = card("writes of queue.json")
-        size = card("queue.json")
-        took = card("read in")
+        cost, spent = card("a month"), card("so far")
+        pace, size, took = card("writes of queue.json"), card("queue.json"), card("read in")
     note = text("p", "", "bq-note")
-    if frame.house.spending is not None:
-        whose = "this broker" if is_on_broker else "this dashboard"
-        with panel(f"Requests of {whose}"):
-            kinds = Table(
-                [
-                    Column("kind", "Kind"),
-                    Column("total", "Requests", is_number=True),
-                    Column("per_s", "Now", is_number=True),
-                    Column("price", "A thousand cost", is_number=True),
-                    Column("dollars", "A month", is_number=True),
-                ],
-                label=f"Requests of {whose}",
-            )
+    is_all = own is None or frame.house.inside is not None
+    whose = "the leader" if own is None else "this broker" if is_all else "this dashboard"
+    with panel(f"Requests of {whose}"):
+        kinds = Table(_COLUMNS, label=f"Requests of {whose}")
 
-    def show() -> None:
-        look, spending = frame.watch.look, frame.house.spending
-        commits_per_s = frame.watch.history.commits_per_s
-        pace.show(spell_rate(commits_per_s), "by all who write")
-        if look is not None:
-            size.show(spell_size(look.state.size), f"{len(look.state.backlog):,} segments")
-            took.show(spell_time(look.took_s), f"version {look.state.version:,}")
-        if spending is None:
-            note.text = "What the storage is asked, and what that costs, the brokers' own dashboard tells."
-            return
-        if is_on_broker:
+    def show(spending: Spending) -> None:
+        if is_all:
             cost.show(_dollars(spending.dollars_per_month), _spell_budget(spending))
         else:
-            everybody = spending.prices.per_month(Requests(writes=commits_per_s))
-            cost.show(_dollars(everybody), "their writes, about")
-        spent.show(_dollars(spending.dollars), "since it began")
+            # Who writes is not known, but how often somebody does.
+            writes = Requests(writes=frame.watch.history.commits_per_s)
+            cost.show(_dollars(spending.prices.per_month(writes)), "all writes, about")
+        spent.show(_dollars(spending.dollars), f"by {whose}")
         kinds.show(_rows(spending))
-        note.text = _spell_prices(spending.prices, is_on_broker)
+        note.text = _spell_prices(spending.prices, is_all)
 
-    frame.each_second(show)
+    def show_look() -> None:
+        if (look := frame.watch.look) is not None:
+            pace.show(spell_rate(frame.watch.history.commits_per_s), "by all who write")
+            size.show(spell_size(look.state.size), f"{len(look.state.backlog):,} segments")
+            took.show(spell_time(look.took_s), f"version {look.state.version:,}")
+        if (spending := frame.house.spending) is not None:
+            show(spending)
+
+    frame.each_second(show_look)
+    if isinstance(queue, RemoteQueue) and own is None:
+        Rereading(frame, queue.fetch_spending, show)
+        show(await queue.fetch_spending())
 
 
 def _rows(spending: Spending) -> list[Row]:
@@ -90,8 +89,8 @@ def _spell_budget(spending: Spending) -> str:
     return f"of {_dollars(spending.budget_per_month)}{held}"
 
 
-def _spell_prices(prices: Prices, is_on_broker: bool) -> str:
-    others = "" if is_on_broker else " Those of workers and brokers are theirs: only their writes show here."
+def _spell_prices(prices: Prices, is_all: bool) -> str:
+    others = "" if is_all else " Those of workers and brokers are theirs: only their writes show here."
     return (
         f"Prices of {prices.of}, in US dollars, for requests alone; the settings price_per_1000_writes and"
         f" its kin change them.{others}"
