@@ -14,7 +14,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.redaction import redacted
 from bucketq.broker.serving import Inside
 from bucketq.remote.message_brokers import MessageBrokers
-from bucketq.storage.port import check_object_name
+from bucketq.storage.port import ObjectPage, check_object_name
 
 M = TypeVar("M", bound=Message)
 
@@ -34,6 +34,11 @@ class InsideBrokers(MessageBrokers):
                 return await self._inside.storage.objects.read(name)
             content, _ = await self._inside.storage.read()
             return content if caller.may(Role.ADMIN) else redacted(content)
+
+    async def list_objects(self, address: str, prefix: str, after: str) -> ObjectPage:
+        async with self._visit("ListObjects"):
+            behind = [info async for info in self._inside.storage.objects.list(prefix) if info.name > after]
+        return ObjectPage(sorted(behind, key=lambda info: info.name), False)
 
     async def create_object(self, address: str, name: str, content: bytes) -> None:
         async with self._visit("CreateObject") as caller:

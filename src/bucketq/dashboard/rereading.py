@@ -48,8 +48,10 @@ class Rereading(Generic[T]):
     async def _reread(self) -> None:
         try:
             found = await self._read()
-            with self._client:
-                self._show(found)
+            # Whoever wanted to see it may have gone meanwhile.
+            if self._client.has_socket_connection:
+                with self._client:
+                    self._show(found)
         except (BucketQError, OSError):
             self._has_changed = True
         finally:
