@@ -65,8 +65,6 @@ async def _of_storage(url: str, options: Mapping[str, Any], settings: Settings) 
         return
     if isinstance(storage, LocalFileSystemStorage) and (finding := check_file_system(storage.path)):
         yield finding
-    for finding in estimate(url, endpoint_of(storage), settings):
-        yield finding
     room = failure = None
     try:
         async with probe_room(url, options) as room:
@@ -82,6 +80,8 @@ async def _of_storage(url: str, options: Mapping[str, Any], settings: Settings) 
         return
     checks = {"queue": _of_queue(storage, settings), "brokers": check_leader(storage)}
     async for finding in _guarded(checks):
+        yield finding
+    for finding in estimate(url, endpoint_of(storage), settings):
         yield finding
 
 
