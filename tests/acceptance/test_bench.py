@@ -122,7 +122,7 @@ def test_looks_at_a_queue_are_measured(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     done = _bench("--quick", "--only", "cli", "--json", str(figures), "--folder", str(tmp_path))
     measured = json.loads(figures.read_text())["cli"]
-    assert len(measured) == 5
+    assert len(measured) == 10
     assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
     assert "`bucketq --help`" in done.stdout
 
