@@ -513,7 +513,8 @@ def test_chosen_jobs_are_replayed_once(pipeline, queue, monkeypatch):
     assert Counter(job.json() for job in queue.drain()) == {0: 1, 1: 1, 2: 1}
     assert queue.ask(lambda q: verify(queue.storage)).problems == []
     for wrong in ("colour = 'red'", "status ="):
-        with pytest.raises(ConfigurationError, match="cannot be asked of silver"):
+        with pytest.raises(ConfigurationError, match=r"asked of silver: \[[A-Z_.]+\] .*\.$") as told:
             replay(pipeline.lake(), wrong, target)
+        assert "\n" not in str(told.value), "no plan of Spark, one sentence"
     with pytest.raises(ConfigurationError, match="is the lake of"):
         replay(pipeline.lake(), "true", {"url": "file:///elsewhere.json"})

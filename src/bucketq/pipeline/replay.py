@@ -31,7 +31,9 @@ def chosen(lake: Lake, where: str, again: bool = False) -> DataFrame:
     try:
         jobs = read_silver(lake).where(where)
     except (AnalysisException, ParseException) as error:
-        raise ConfigurationError(f"{where!r} cannot be asked of silver: {error}") from error
+        # Spark goes on with its plan, or with the text and where in it.
+        reason = str(error).strip().splitlines()[0].partition(" SQLSTATE")[0]
+        raise ConfigurationError(f"{where!r} cannot be asked of silver: {reason}") from error
     if lake.folders(REPLAYS) and not again:
         jobs = jobs.join(lake.read(REPLAYS, "*").select("id").distinct(), "id", "left_anti")
     return jobs
