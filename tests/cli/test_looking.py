@@ -235,13 +235,14 @@ def deep(tmp_path):
 
 def test_a_pipe_that_is_closed_early_is_no_trouble(deep):
     done = subprocess.run(
-        f"{sys.executable} -m bucketq jobs {deep[0]} --limit 0 | head -2",
+        f"{sys.executable} -m bucketq jobs {deep[0]} --limit 0 | head -2; exit ${{PIPESTATUS[0]}}",
         shell=True,
+        executable="/bin/bash",
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 2)
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (141, "", 2)
 
 
 def on_terminal(command, *, until, **variables):

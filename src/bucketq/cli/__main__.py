@@ -9,6 +9,9 @@ import typer
 
 from bucketq.cli.lines import complain
 
+# As a shell tells of a program that was ended by SIGPIPE.
+_PIPE_CLOSED = 141
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code.
@@ -36,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read along has seen enough. Python would complain once more while it leaves.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _PIPE_CLOSED
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # Typer has seen it first, and said 1; but nothing is wrong with the queue.
+        return _PIPE_CLOSED
     except OSError as error:
         # Such as a folder in which nobody may write.
         return _told(error, f"{error}", is_debugged)
