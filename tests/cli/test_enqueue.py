@@ -179,6 +179,9 @@ def test_wait_tells_that_nobody_was_in_time(on_file, run):
     assert (told.code, told.out) == (1, "")
     assert "not finished after 1 s" in told.err
     assert on_file.stats().queued == 1
+    told = run("enqueue", "nobody", "--wait", "1s", "--json")
+    assert told.code == 1
+    assert on_file.find(told.json["id"]).entrypoint == "nobody", "a program can go on with it"
 
 
 def test_many_lines_come_through_a_real_pipe(on_file):

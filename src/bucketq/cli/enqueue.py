@@ -82,11 +82,11 @@ async def enqueue(
             return 0
         try:
             result = await queue.result(job, timeout=wait_s)
-        except TimeoutError as error:
-            complain(f"{error}; `bucketq show {job.id}` tells how it stands")
-            return 1
-        except JobFailedError as error:
-            complain(str(error))
+        except (TimeoutError, JobFailedError) as error:
+            if as_json:
+                tell_json({"enqueued": 1, "id": job.id})
+            is_late = isinstance(error, TimeoutError)
+            complain(f"{error}; `bucketq show {job.id}` tells how it stands" if is_late else str(error))
             return 1
     tell_json({"enqueued": 1, "id": job.id, "result": result} if as_json else result)
     return 0
