@@ -72,7 +72,7 @@ def test_the_usage_tells_which_arguments_may_be_left_out(capsys, command, usage)
 
 
 # Those that go on until they are stopped say what they do in logs or on a screen; the last prints nothing.
-SILENT = {("serve",), ("work",), ("top",), ("token", "revoke")}
+SILENT = {("serve",), ("work",), ("top",), ("dashboard",), ("token", "revoke")}
 
 
 def test_whatever_prints_can_print_json():
