@@ -1,0 +1,60 @@
+"""What the tables hold, without a browser."""
+
+from datetime import timedelta
+
+from bucketq.dashboard.pages.jobs import Wanted
+from bucketq.dashboard.rows import dead_row, entrypoint_row, job_row, running_rows, schedule_row
+from bucketq.live.dead import look_at_dead
+from bucketq.live.rows import entrypoint_rows
+from tests.live.watched import NOON, WatchedQueue
+
+
+async def test_an_entrypoint_offers_to_be_paused_or_resumed():
+    async with WatchedQueue() as queue:
+        await queue.enqueue("a&b")
+        await queue.pause("fax")
+        look = await queue.looker().look()
+        mail, fax = (entrypoint_row(row, is_queue_paused=False) for row in entrypoint_rows(look))
+        assert (mail["state"], mail["actions"][0], mail["path"]) == (
+            "open",
+            "pause",
+            "/jobs?entrypoint=a%26b",
+        )
+        assert (fax["state"], fax["actions"][0]) == ("paused", "resume")
+        mail, _ = (entrypoint_row(row, is_queue_paused=True) for row in entrypoint_rows(look))
+        assert (mail["state"], mail["actions"][0]) == ("paused", "pause"), "it would still be"
+
+
+async def test_dead_jobs_without_an_error_are_not_redriven_as_a_group():
+    async with WatchedQueue() as queue:
+        for error in ("Refused: a\nb", "\nb"):
+            await queue.enqueue("mail")
+            await queue.kill("mail", error)
+        found = await look_at_dead(queue)
+        rows = {row["error_text"]: row["actions"] for row in (dead_row(one, NOON) for one in found.groups)}
+        assert rows == {"Refused: a": ["redrive", "discard"], "": []}, "an empty text fits to all"
+
+
+async def test_running_jobs_tell_how_far_they_are_and_long_texts_are_cut():
+    async with WatchedQueue() as queue:
+        job = await queue.enqueue("mail", "x" * 5000)
+        assert len(job_row(job, NOON)["about"]) < 400
+        [claimed] = await queue.dequeue("mail", worker="web-1:7")
+        await queue.heartbeat(claimed, 0.4, "4 of 10")
+        await queue.enqueue("fax")  # the heartbeat rides along
+        [row] = running_rows(await queue.looker().look(), "web-1:7", 10)
+        assert (row["status"], row["progress"], row["note"]) == ("running", 0.4, "4 of 10")
+        assert running_rows(await queue.looker().look(), "somebody", 10) == []
+
+
+async def test_a_schedule_tells_its_next_tick_and_that_there_was_none_yet():
+    async with WatchedQueue() as queue:
+        made = await queue.schedule("poll", "fetch", every=60)
+        row = schedule_row(made, NOON + timedelta(seconds=15))
+        assert (row["next"], row["last"]) == ("in 45 s, 2026-02-15 12:01:00Z", "not yet")
+
+
+def test_what_makes_no_sense_in_an_address_is_left_out():
+    wanted = Wanted.of({"status": "wrong", "before": "²", "text": " ada ", "entrypoint": "mail"})
+    assert wanted == Wanted(entrypoint="mail", text="ada")
+    assert wanted.path(status="dead") == "/jobs?status=dead&entrypoint=mail&text=ada"
