@@ -100,16 +100,10 @@ class Cast:
             if not process.was_killed and process.exit_code != 0:
                 yield f"{process.name} ended with exit code {process.exit_code}; see {process.log}"
 
-    async def perform(self, name: str, *arguments: str) -> Process:
-        """Have a module of Python do something, and wait until it is done."""
-        process = Process(*self._part(name), *arguments)
-        self._others.append(process)
-        await process.wait()
-        return process
-
-    async def verify(self) -> Process:
-        """Have `bucketq verify` look at the queue."""
-        return await self.perform("verify", *_bucketq("verify", self._url))
+    def begin(self, name: str, *arguments: str) -> Process:
+        """Have a module of Python do something beside, as one more process."""
+        self._others.append(Process(*self._part(name), *arguments))
+        return self._others[-1]
 
     async def stop(self, *processes: Process) -> None:
         """End processes, all at once."""

@@ -53,6 +53,11 @@ class Process:
         return self.log.read_text(errors="replace")
 
     @property
+    def last_words(self) -> str:
+        """The last line of it."""
+        return (self.said.strip().splitlines() or ["it said nothing"])[-1]
+
+    @property
     def exit_code(self) -> int | None:
         """How it ended; None while it runs."""
         return self._process.poll()
@@ -72,8 +77,9 @@ class Process:
     def check_running(self) -> None:
         """Raise ProcessError if it has ended by itself."""
         if self.exit_code is not None and not self._may_end:
-            last = (self.said.strip().splitlines() or ["it said nothing"])[-1]
-            raise ProcessError(f"{self.name} ended with exit code {self.exit_code}: {last}; see {self.log}")
+            raise ProcessError(
+                f"{self.name} ended with exit code {self.exit_code}: {self.last_words}; see {self.log}"
+            )
 
     def kill(self) -> None:
         """End it without a warning."""

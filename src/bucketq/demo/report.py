@@ -1,21 +1,34 @@
 """The data pipeline over what the tour has archived, and its report, as a process."""
 
+import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 
+from bucketq.archive import Archive
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.spark import local_session
+from bucketq.state import QueueState
 from bucketq.supervised import end_with_supervisor
 
 # The exit code where there is no Spark, or no Java for it.
 NO_SPARK = 2
-# A Java that runs for less than a minute is done sooner if it compiles little: half the work.
-_IN_A_HURRY = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# For a few hundred jobs, a Java that compiles little has half the work.
+_IN_A_HURRY = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+def is_archived(state: QueueState) -> bool:
+    """Whether all jobs are finished, and in the archive."""
+    return not state.stats.live and not state.ledger.finished and not state.ledger.sealed
 
 
 def main(folder: Path) -> int:
-    """Run the pipeline, and write the report beside the queue; 1 if a check of the pipeline failed."""
+    """Start Spark, and write a report as soon as all is archived; 1 if a check of the pipeline failed."""
     end_with_supervisor(lambda: os._exit(1), 0)
     try:
         return _report(folder)
@@ -35,9 +48,11 @@ def _report(folder: Path) -> int:
     from bucketq.pipeline.report.page import page, write_report
     from bucketq.pipeline.run import run
 
-    lake = str(folder / "lake")
+    url, lake = (folder / "queue.json").as_uri(), str(folder / "lake")
     try:
-        outcome = run(spark, {"url": (folder / "queue.json").as_uri()}, lake)
+        while not is_archived(asyncio.run(Archive.open(url).state())):
+            time.sleep(0.2)
+        outcome = run(spark, {"url": url}, lake)
         write_report(folder / "report.html", page(find(Lake(spark, lake), days=1)))
     finally:
         spark.stop()

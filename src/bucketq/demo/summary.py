@@ -63,7 +63,7 @@ Summary
   dead       {tour.dead:6}  out of attempts
   left       {tour.left:6}  waiting or running
   failover   {tour.failover_s:4.1f} s  from the leader's death to the next one's election
-  commits    {tour.commits:6}  for {changes} enqueues, claims and endings: {shared:.1f} shared each write
+  commits    {tour.commits:6}  for {changes} enqueues, claims and endings: {shared:.1f} a write
   conserved  {_yes(self.is_conserved)}  in the file: {stats.enqueued_total} =\
  {stats.completed_total} completed + {stats.dead_total} dead + {tour.left} left
   verified   {_yes(tour.is_verified)}  by bucketq verify, which has walked file and archive"""
@@ -71,19 +71,19 @@ Summary
     def places(self) -> str:
         """Where to look, and what to try, for people."""
         tour, bucketq = self.tour, _bucketq()
-        folder, url = tour.folder, tour.path.as_uri()
-        report = f"no report: {tour.no_report}" if tour.no_report else (folder / "report.html").as_uri()
+        report = f"none: {tour.no_report}" if tour.no_report else (tour.folder / "report.html").as_uri()
         return f"""
-To look at
-  queue      {tour.path}, one readable file; the dead job is still in it
-  archive    {folder / "queue" / "archive"}, every finished job, by the hour
-  report     {report}
-  logs       {folder / "logs"}, what each process said
+To look at, in {tour.folder}
+  queue.json     the whole queue, in one readable file; the dead job is still in it
+  queue/archive  every finished job, by the hour
+  logs           what each process has said
+  report         {report}
 
 To try next
-  {bucketq} jobs {url} --status dead
-  {bucketq} archive {url} --summary
-  {bucketq} top {url}"""
+  export BUCKETQ_URL={tour.path.as_uri()}
+  {bucketq} jobs --status dead
+  {bucketq} archive --summary
+  {bucketq} top"""
 
 
 def _yes(is_so: bool) -> str:

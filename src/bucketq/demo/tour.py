@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bucketq.clock import SystemClock
-from bucketq.demo.cast import Cast
+from bucketq.demo.cast import Broker, Cast
 from bucketq.demo.jobs import app, email, film, report
 from bucketq.demo.news import News
 from bucketq.demo.process import Process
-from bucketq.demo.report import NO_SPARK
+from bucketq.demo.report import NO_SPARK, is_archived
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.live.look import Looker
@@ -71,8 +71,7 @@ class Tour:
         await self._until(lambda: self.cast.leader(self.state.leader) is not None)
         if leader := self.cast.leader(self.state.leader):
             self.news.tell(f"two brokers and three workers are up, and {leader.name} leads")
-            # The one that will be there to the end.
-            self.dashboard = f"{self.cast.standby(leader).http}/dashboard"
+            self._show_dashboard_of(self.cast.standby(leader))
             self.news.tell(f"see it in a browser: {self.dashboard}")
         app.url = self.cast.brokers_url
         async with app:
@@ -84,17 +83,17 @@ class Tour:
                     await self._kill_worker()
                 await asyncio.sleep(_BURST_EVERY_S)
         self.news.tell(f"all {self.enqueued} jobs are enqueued")
+        # Spark takes its time to start: it may do so while the rest is done.
+        reporting = self.cast.begin("report", "bucketq.demo.report", str(self.folder)) if has_report else None
         await self._until(lambda: not self.left)
         await self.cast.stop(*self.cast.workers)
         self.news.tell("all are finished, and the workers have left")
-        await self._until(lambda: not self.state.ledger.finished and not self.state.ledger.sealed)
+        await self._until(lambda: is_archived(self.state))
         self._archived = self.state
         self.news.tell("every finished job is in the archive")
-        if has_report:
-            await self._report()
-        verified = await self.cast.verify()
-        self.is_verified = verified.exit_code == 0
-        self.news.tell(f"bucketq verify: {', '.join(verified.said.splitlines())}")
+        if reporting is not None and is_archived(self.state):
+            await self._wait_for_report(reporting)
+        await self._verify()
         self.is_over = True
 
     async def look(self) -> None:
@@ -119,8 +118,7 @@ class Tour:
     @property
     def left(self) -> int:
         """How many wait or run."""
-        stats = self.state.stats
-        return stats.queued + stats.scheduled + stats.blocked + stats.in_progress
+        return self.state.stats.live
 
     @property
     def commits(self) -> int:
@@ -135,6 +133,10 @@ class Tour:
         """What a worker is busy with."""
         return [job for job in self.state.in_progress_jobs() if self.cast.worker(job.worker) is worker]
 
+    def _show_dashboard_of(self, broker: Broker) -> None:
+        """Name the dashboard of the one that will be there to the end."""
+        self.dashboard = f"{broker.http}/dashboard"
+
     async def _enqueue(self, burst: int) -> None:
         calls = [email.call(number=burst * EMAILS + number) for number in range(EMAILS)]
         calls += [report.call(number=burst)] + ([film.call(number=0)] if burst == 0 else [])
@@ -144,6 +146,8 @@ class Tour:
     def _kill_leader(self) -> None:
         if leader := self.cast.leader(self.state.leader):
             leader.kill()
+            # Another one, should the leader have changed before.
+            self._show_dashboard_of(self.cast.standby(leader))
             self._fell_s = time.monotonic()
             self.news.tell(f"{leader.name}, which leads, is KILLED; {self.left} jobs are unfinished")
 
@@ -161,12 +165,18 @@ class Tour:
                 return worker
         return None
 
-    async def _report(self) -> None:
+    async def _wait_for_report(self, reporting: Process) -> None:
         self.news.tell("the data pipeline reads the archive, on Spark")
-        made = await self.cast.perform("report", "bucketq.demo.report", str(self.folder))
-        self.is_report_sound = made.exit_code in (0, NO_SPARK)
-        self.no_report = made.said.strip() or f"see {made.log}" if made.exit_code else ""
+        await reporting.wait()
+        self.is_report_sound = reporting.exit_code in (0, NO_SPARK)
+        self.no_report = reporting.last_words if reporting.exit_code else ""
         self.news.tell(f"no report: {self.no_report}" if self.no_report else "the report is written")
+
+    async def _verify(self) -> None:
+        verifying = self.cast.begin("verify", "bucketq", "verify", self.path.as_uri())
+        await verifying.wait()
+        self.is_verified = verifying.exit_code == 0
+        self.news.tell(f"bucketq verify: {', '.join(verifying.said.splitlines())}")
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         until_s = self.news.elapsed_s + _PATIENCE_S
