@@ -41,6 +41,7 @@ COVERED = {
     "read_job": "getJob",
     "cancel": "cancelJob",
     "jobs": "listJobs",
+    "page": "listJobs",
     "dead": "listJobs",
     "redrive": "redriveJob",
     "redrive_many": "redriveMany",
