@@ -102,13 +102,16 @@ def test_a_leader_is_silent_when_it_misses_the_beats_that_are_usual():
             Leader(epoch=epoch, broker="b", address="a", beat_at=now.replace(microsecond=number)), at_s
         )
 
-    beat(1, 100.0)
+    beat(0, 80.0)
+    beat(1, 80.5)
+    assert not pulse.is_silent(83.5), "the first look came in the middle of a beat"
+    beat(2, 100.0, epoch=3)
     assert not pulse.is_silent(104.0)
     assert pulse.is_silent(106.0)
     for number in range(2, 6):
-        beat(number, 90.0 + 10 * number)
+        beat(number, 90.0 + 10 * number, epoch=3)
     assert not pulse.is_silent(155.0)
     assert pulse.is_silent(157.0)
-    beat(9, 170.0, epoch=2)
+    beat(9, 170.0, epoch=4)
     assert not pulse.is_silent(174.0)
     assert pulse.silent_s(173.0) == 3.0

@@ -48,6 +48,7 @@ class Pulse:
     def __init__(self) -> None:
         self._seen: Leader | None = None
         self._since_s = 0.0
+        self._has_beaten = False
         self._gaps_s: deque[float] = deque(maxlen=_BEATS_REMEMBERED)
 
     def observe(self, leader: Leader | None, now_s: float) -> None:
@@ -55,9 +56,13 @@ class Pulse:
         if leader == self._seen:
             return
         if leader is not None and self._seen is not None and leader.epoch == self._seen.epoch:
-            self._gaps_s.append(now_s - self._since_s)
+            # What was seen first was no beat: nobody knows for how long it had been there.
+            if self._has_beaten:
+                self._gaps_s.append(now_s - self._since_s)
+            self._has_beaten = True
         else:
             self._gaps_s.clear()
+            self._has_beaten = False
         self._seen, self._since_s = leader, now_s
 
     def silent_s(self, now_s: float) -> float:
