@@ -9,7 +9,7 @@ from bucketq.broker.access import Role
 from bucketq.broker.door import Door
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
-from bucketq.dashboard.house import BrokerHouse, StorageHouse
+from bucketq.dashboard.house import BrokerHouse, RemoteHouse, StorageHouse
 from tests.dashboard.browser import eventually
 
 
@@ -98,3 +98,17 @@ async def test_nobody_comes_in_without_a_token(house):
     for token in (None, "", "bq_wrong"):
         with pytest.raises(UnauthenticatedError):
             await house.admit(token, "127.0.0.1")
+
+
+async def test_before_brokers_nobody_comes_in_by_the_token_of_whoever_started_the_dashboard(monkeypatch):
+    known = Known()
+    monkeypatch.setenv("BUCKETQ_TOKEN", known.secrets[Role.ADMIN])
+    async with serving(InMemoryStorage(), host="127.0.0.1", tokens=known.tokens) as broker:
+        house = RemoteHouse(f"grpc://{broker.address}", Settings(), needs_token=True)
+        for token in (None, "", " "):
+            with pytest.raises(UnauthenticatedError):
+                await house.admit(token, "10.0.0.9")
+        visitor = await house.admit(known.secrets[Role.VIEWER], "10.0.0.9")
+        async with visitor.leaving:
+            assert visitor.name == "viewer"
+        await house.close()

@@ -184,6 +184,9 @@ class RemoteHouse:
         self._watches: set[Watch] = set()
 
     async def admit(self, token: str | None, peer: str) -> Visitor:
+        if self.needs_token and not (token and token.strip()):
+            # To connect without one is to connect by the environment's.
+            raise UnauthenticatedError("a token is needed")
         queue = connect(self.url, token=token, settings=self._settings)
         if not isinstance(queue, RemoteQueue) or not isinstance(queue.storage, Bucket):
             raise ConfigurationError(f"{self.url} is no URL of brokers")
