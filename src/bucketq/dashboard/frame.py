@@ -250,15 +250,18 @@ class Frame:
                 self._state_text = text("span", "")
             self._leader = text("div", "", "bq-leader")
             _icon_button("contrast", "Light, dark, or as the system has it", "bq-theme", "bq.turnTheme()")
-            help_button = ui.button(icon="keyboard", on_click=lambda: self._help.open())
+            help_button = ui.button(icon="keyboard", color=None, on_click=lambda: self._help.open())
             help_button.props('flat round dense aria-label="Keyboard shortcuts" id="bq-help"').classes(
                 "bq-wide"
             )
             if self.visitor.name:
-                with ui.element("form").props(f'method="post" action="{BASE}/sign-out"'):
-                    ui.button("Sign out", icon="logout").props(
-                        f'flat dense no-caps type="submit" title="You are {self.visitor.name}"'
-                    ).classes("bq-sign-out")
+                with (
+                    ui.element("form").props(f'method="post" action="{BASE}/sign-out"'),
+                    ui.element("button").props('type="submit"').classes("bq-sign-out") as button,
+                ):
+                    button.props["title"] = f"You are {self.visitor.name}"
+                    ui.icon("logout").props('aria-hidden="true"')
+                    text("span", "Sign out")
 
     def _build_navigation(self, page: Page, pages: Sequence[Page]) -> None:
         with ui.element("nav").props('aria-label="Pages" id="bq-nav"').classes("bq-nav"):
@@ -313,7 +316,7 @@ class Frame:
 
 def _icon_button(icon: str, label: str, name: str, script: str) -> ui.button:
     """A button that does something in the browser alone."""
-    button = ui.button(icon=icon).props(f'flat round dense id="{name}"')
+    button = ui.button(icon=icon, color=None).props(f'flat round dense id="{name}"')
     button.props["aria-label"] = label
     return button.on("click", js_handler=f"() => {script}")
 

@@ -22,7 +22,7 @@ PAGES = (
     Page("/schedules", "Schedules", draw_schedules, "schedule", "s"),
     Page("/workers", "Workers", draw_workers, "engineering", "w"),
     Page("/brokers", "Brokers", draw_brokers, "hub", "b"),
-    Page("/storage", "Storage, cost", draw_storage, "savings", "c"),
+    Page("/storage", "Storage", draw_storage, "savings", "t"),
     Page("/report", "Report", draw_report, "assessment", "r"),
     Page("/raw", "Raw state", draw_raw, "data_object", "x"),
 )

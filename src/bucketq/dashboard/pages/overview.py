@@ -20,8 +20,8 @@ def draw_overview(frame: Frame) -> None:
         blocked = card("blocked", kind="blocked", path="/jobs?status=blocked")
         dead = card("dead", kind="dead", path="/dead")
         done = card("done")
-        wait = card("wait, half of them")
-        run = card("run, half of them")
+        wait = card("wait")
+        run = card("run")
     with empty(
         "inbox",
         "Nothing has been enqueued yet",
@@ -91,4 +91,6 @@ def draw_overview(frame: Frame) -> None:
 
 
 def _spell_times(times: Times | None) -> tuple[str, str]:
-    return ("-", "") if times is None else (spell_time(times.median_s), f"95%: {spell_time(times.most_s)}")
+    if times is None:
+        return "-", ""
+    return spell_time(times.median_s), f"half; 95%: {spell_time(times.most_s)}"
