@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 import tempfile
@@ -35,6 +36,9 @@ def main() -> int:
     for name in [name for name in os.environ if name.startswith("BUCKETQ_")]:
         del os.environ[name]
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="bucketq-demo-"))).absolute()
+    # Else what the producer says while nobody leads would be in the middle of the picture.
+    log = logging.FileHandler(folder / "logs" / "tour.log", "w", delay=True)
+    logging.basicConfig(handlers=[log], format="%(asctime)s %(levelname)-7s %(message)s")
     try:
         return asyncio.run(_guide(folder, has_report=not options.no_report))
     except (BucketQError, OSError) as error:
