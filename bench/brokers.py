@@ -134,9 +134,9 @@ async def _idle(url: str, amount: Amount) -> list[Finding]:
             await q.stats()
             waiting = [asyncio.create_task(q.dequeue(wait=3600)) for _ in range(amount.callers)]
             await asyncio.sleep(2)
-            before = _cpu_s(process.pid), time.process_time(), (await q.read_state()).version
+            before = cpu_s(process.pid), time.process_time(), (await q.read_state()).version
             await asyncio.sleep(amount.idle_s)
-            after = _cpu_s(process.pid), time.process_time(), (await q.read_state()).version
+            after = cpu_s(process.pid), time.process_time(), (await q.read_state()).version
             for task in waiting:
                 task.cancel()
             await asyncio.wait(waiting)
@@ -184,7 +184,8 @@ def running_broker(url: str, *more: str) -> Iterator[tuple[str, str, "subprocess
             process.terminate()
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """How much CPU a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")

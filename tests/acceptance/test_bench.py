@@ -131,7 +131,7 @@ def test_the_dashboard_is_measured(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     done = _bench("--quick", "--only", "dashboard", "--json", str(figures), "--folder", str(tmp_path))
     measured = json.loads(figures.read_text())["dashboard"]
-    assert len(measured) == 11
+    assert len(measured) == 12
     assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
     assert "dashboards open" in done.stdout
 
