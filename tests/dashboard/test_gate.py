@@ -105,9 +105,22 @@ async def test_a_session_is_a_cookie_of_this_port_and_ends_by_a_post_alone(visit
         assert response.status == 303
 
 
+async def test_where_no_page_is_nothing_is_kept_for_whoever_asks(visit, secret_and_base):
+    async def missing(path):
+        async with visit("GET", path) as response:
+            assert response.status == 404
+            return await response.text()
+
+    # Before signing in too: each page of NiceGUI's own would stay in memory for a minute.
+    assert "There is no such page." in await missing("/_nicegui/nonsense")
+    assert (await sign_in(visit, secret_and_base[0]))[0] == 303
+    assert "There is no such page." in await missing("/nonsense")
+
+
 async def test_wrong_tokens_and_large_forms_are_refused_and_count(visit):
     assert (await sign_in(visit, "bq_wrong"))[0] == 401
     assert (await sign_in(visit, "x" * 100_000))[0] == 401
+    assert (await sign_in(visit, "bq_wrong", **{f"field{n}": "x" for n in range(20)}))[0] == 401
     statuses = {(await sign_in(visit, "bq_wrong"))[0] for _ in range(80)}
     assert 429 in statuses
 

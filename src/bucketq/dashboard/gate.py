@@ -37,7 +37,7 @@ VISITOR = "bucketq.visitor"
 _FORM_BYTES_MAX = 8 * 1024
 _EXPIRED = "Your token has expired, or was revoked. Sign in with another one."
 # The paths hold NiceGUI's version.
-_FOR_EVER = b"public, max-age=31536000, immutable"
+_FOR_EVER = {b"cache-control": b"public, max-age=31536000, immutable"}
 # NiceGUI writes its scripts into the page, and Vue compiles templates in the browser. Everything comes
 # from here, and goes nowhere else.
 _PAGE_HEADERS = {
@@ -47,7 +47,7 @@ _PAGE_HEADERS = {
     # With none at all a browser says of a form that it comes from nowhere, and the door stays shut.
     b"referrer-policy": b"same-origin",
 }
-_PLAIN_HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
+PLAIN_HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 
 
 class Gate:
@@ -74,7 +74,7 @@ class Gate:
         """Answer a request, as ASGI has it."""
         path = scope["path"].removeprefix(BASE)
         if path.startswith("/_nicegui/"):
-            await self._app(scope, receive, _with(send, {b"cache-control": _FOR_EVER}))
+            await self._app(scope, receive, _with(send, _FOR_EVER, below=400))
             return
         if path.startswith("/assets/"):
             await self._app(scope, receive, send)
@@ -101,7 +101,23 @@ class Gate:
             await RedirectResponse(f"{BASE}/", 303)(scope, receive, send)
         else:
             scope[VISITOR] = visitor
+            if scope["type"] == "websocket":
+                receive = self._heard(receive, visitor, _cookie(scope))
             await self._app(scope, receive, _with(send, _PAGE_HEADERS))
+
+    def _heard(self, receive: Receive, visitor: Visitor, session: str | None) -> Receive:
+        """What an open page sends, as long as its visitor is welcome: it need not go when it is told to."""
+
+        async def receive_heard() -> Message:
+            while True:
+                message = await receive()
+                if message["type"] != "websocket.receive":
+                    return message
+                if visitor.is_welcome():
+                    self._sessions.keep(session)
+                    return message
+
+        return receive_heard
 
     async def _visitor(self, scope: Scope) -> Visitor | None:
         if self._house.needs_token:
@@ -118,7 +134,7 @@ class Gate:
         if scope["type"] != "http":
             return refusal(UnauthenticatedError("sign in first"))
         content = away_page(BASE, self._house.url, f"{error}")
-        return Response(content, 503, {**_PLAIN_HEADERS, "Retry-After": "3"}, HTML)
+        return Response(content, 503, {**PLAIN_HEADERS, "Retry-After": "3"}, HTML)
 
     def _turn_away(self, scope: Scope) -> Response:
         if scope["type"] != "http" or scope["path"].startswith(f"{BASE}/_"):
@@ -155,7 +171,7 @@ class Gate:
 
     def _sign_in_page(self, wanted: str, message: str, status: int = 200) -> Response:
         content = sign_in_page(BASE, self._house.url, way_back(BASE, wanted), message)
-        return Response(content, status, _PLAIN_HEADERS, HTML)
+        return Response(content, status, PLAIN_HEADERS, HTML)
 
     async def _sign_out(self, request: Request) -> Response:
         response = RedirectResponse(f"{BASE}/sign-in", 303)
@@ -176,9 +192,11 @@ class Gate:
         )
 
 
-def _with(send: Send, headers: dict[bytes, bytes]) -> Send:
+def _with(send: Send, headers: dict[bytes, bytes], below: int = 600) -> Send:
+    """Answers of a status below another one have these headers."""
+
     async def send_with(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] < 400:
+        if message["type"] == "http.response.start" and message["status"] < below:
             kept = [one for one in message.get("headers", ()) if one[0].lower() not in headers]
             message["headers"] = [*kept, *headers.items()]
         await send(message)
@@ -209,7 +227,10 @@ async def _form(request: Request) -> dict[str, str]:
         content += piece
         if len(content) > _FORM_BYTES_MAX:
             return {}
-    fields = parse_qs(content.decode("latin-1"), max_num_fields=10)
+    try:
+        fields = parse_qs(content.decode("latin-1"), max_num_fields=10)
+    except ValueError:
+        return {}
     return {name: values[0] for name, values in fields.items()}
 
 

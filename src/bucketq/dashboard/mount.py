@@ -12,14 +12,16 @@ from fastapi import FastAPI
 from nicegui import Client, app, core, ui
 from nicegui.translations import translations
 from starlette.requests import Request
+from starlette.responses import Response
 
 from bucketq.broker.http_shell import Pages
 from bucketq.broker.serving import Inside
 from bucketq.dashboard.frame import Frame
-from bucketq.dashboard.gate import BASE, VISITOR, Gate
+from bucketq.dashboard.gate import BASE, HTML, PLAIN_HEADERS, VISITOR, Gate
 from bucketq.dashboard.house import BrokerHouse, House
 from bucketq.dashboard.page import Page
 from bucketq.dashboard.pages import PAGES
+from bucketq.dashboard.sign_in import missing_page
 
 _ASSETS = Path(__file__).parent / "assets"
 # Long enough for a laptop that changes its network; then the server forgets the page.
@@ -50,6 +52,8 @@ async def mounted(house: House, *, is_encrypted: bool, report: Path | None = Non
 def _configure(outer: FastAPI) -> None:
     # What NiceGUI has to say goes where the broker's own words go.
     logging.getLogger("nicegui").parent = logging.getLogger("bucketq")
+    # Its own page would be kept for a minute, for whoever asks for anything.
+    app.add_exception_handler(404, _tell_missing)
     app.add_static_files("/assets", _ASSETS, max_cache_age=3600)
     app.config.socket_io_js_transports = ["websocket"]
     core.sio.eio.transports = ["websocket"]
@@ -78,6 +82,10 @@ def _configure(outer: FastAPI) -> None:
         tailwind=False,
         show_welcome_message=False,
     )
+
+
+async def _tell_missing(request: Request, error: Exception) -> Response:
+    return Response(missing_page(BASE), 404, PLAIN_HEADERS, HTML)
 
 
 def _register(page: Page, house: House, report: Path | None) -> None:

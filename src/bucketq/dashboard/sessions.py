@@ -34,12 +34,17 @@ class Sessions:
 
     def find(self, session: str | None) -> Visitor | None:
         """Whose session this is; None if it is nobody's, or has ended, or their token has."""
-        visitor, _ = self._visitors.get(session or "", (None, 0.0))
-        if visitor is None or session is None or not visitor.is_welcome():
+        visitor, seen_s = self._visitors.get(session or "", (None, 0.0))
+        if visitor is None or self._is_idle(seen_s) or not visitor.is_welcome():
             return None
-        self._visitors[session] = visitor, self._clock.monotonic_s()
-        self._visitors.move_to_end(session)
+        self.keep(session)
         return visitor
+
+    def keep(self, session: str | None) -> None:
+        """Take note that somebody is there."""
+        if session is not None and session in self._visitors:
+            visitor, _ = self._visitors.pop(session)
+            self._visitors[session] = visitor, self._clock.monotonic_s()
 
     async def end(self, session: str | None) -> None:
         """Forget a visitor."""
@@ -54,10 +59,12 @@ class Sessions:
             await self.end(session)
 
     async def _end_idle(self) -> None:
-        before_s = self._clock.monotonic_s() - _IDLE_S
         for session, (visitor, seen_s) in list(self._visitors.items()):
-            if seen_s < before_s or not visitor.is_welcome():
+            if self._is_idle(seen_s) or not visitor.is_welcome():
                 await self.end(session)
+
+    def _is_idle(self, seen_s: float) -> bool:
+        return self._clock.monotonic_s() - seen_s > _IDLE_S
 
 
 def _never() -> bool:

@@ -1,4 +1,4 @@
-"""Pages for those who are not inside: to show a token, or to wait. Plain HTML, without scripts."""
+"""Pages for those who are not inside: to show a token, to wait, to turn back. Plain HTML, without scripts."""
 
 from html import escape
 from string import Template
@@ -54,6 +54,12 @@ def away_page(base: str, url: str, reason: str) -> bytes:
     """What is shown while nobody can be let in, because nobody answers; it looks again by itself."""
     told = '<p class="hint">This page looks again every few seconds.</p>\n'
     return _page(base, url, "Out of reach", reason, told, _AGAIN)
+
+
+def missing_page(base: str) -> bytes:
+    """What is shown where there is no page."""
+    told = f'<p class="hint"><a href="{escape(base)}/">Overview</a></p>\n'
+    return _page(base, "", "No such page", "There is no such page.", told)
 
 
 def _page(base: str, url: str, title: str, message: str, content: str, again: str = "") -> bytes:

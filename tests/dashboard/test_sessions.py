@@ -1,0 +1,67 @@
+"""Sessions: who is still inside, and who is not any more."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from bucketq import InMemoryStorage, Settings
+from bucketq.broker.door import Door
+from bucketq.broker.tokens import Tokens, new_token
+from bucketq.dashboard.gate import Gate
+from bucketq.dashboard.house import StorageHouse
+from bucketq.dashboard.sessions import Sessions
+from bucketq.testing.still_clock import StillClock
+
+NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def known():
+    """A house, and a token that it knows."""
+    secret, token = new_token("ann", ["admin"])
+    house = StorageHouse(InMemoryStorage(), Settings(), Door(Tokens([token])), needs_token=True)
+    yield house, secret
+    await house.close()
+
+
+async def test_a_session_ends_when_nobody_was_there_for_long(known):
+    house, secret = known
+    clock = StillClock(NOON)
+    sessions = Sessions(clock)
+    idle, kept = [await sessions.begin(await house.admit(secret, "")) for _ in range(2)]
+    clock.move_to(NOON + timedelta(hours=11))
+    sessions.keep(kept)
+    clock.move_to(NOON + timedelta(hours=13))
+    assert sessions.find(idle) is None
+    assert sessions.find(kept) is not None
+
+
+async def test_a_page_that_stays_open_after_its_visitor_has_left_is_not_heard(known):
+    house, secret = known
+    heard = []
+
+    async def app(scope, receive, send):
+        while (message := await receive())["type"] == "websocket.receive":
+            heard.append(message["text"])
+
+    gate = Gate(app, house, is_encrypted=False)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1") as browser:
+        signed_in = await browser.post("/dashboard/sign-in", data={"token": secret})
+        cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+
+        async def messages():
+            yield {"type": "websocket.receive", "text": "while inside"}
+            await browser.post("/dashboard/sign-out")
+            yield {"type": "websocket.receive", "text": "after leaving"}
+            yield {"type": "websocket.disconnect"}
+
+        scope = {
+            "type": "websocket",
+            "path": "/dashboard/_nicegui_ws/socket.io/",
+            "server": ("127.0.0.1", None),
+            "headers": [(b"cookie", cookie.encode())],
+        }
+        await gate(scope, messages().__anext__, None)
+    assert heard == ["while inside"]
+    await gate.close()
