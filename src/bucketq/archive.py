@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self, TypeVar
 
+import msgspec
+
 from bucketq.archive_name import ARCHIVE, ArchiveName, Piece, hour_began, hour_ended, pieces
 from bucketq.archived_job import ArchivedJob, FinishedStatus, batch_of, decode_archived, original_of
 from bucketq.clock import Clock, SystemClock
@@ -141,8 +143,10 @@ class Archive:
         since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
         pieces, state = await self.plan(Wanted(since))
         on_the_way = Ledger(state.ledger.finished, state.ledger.sealed)
-        async for _, jobs in _chained(self.read([], on_the_way), self.read(pieces, Ledger())):
-            for found in jobs:
+        # Decoding all would keep a broker, on whose dashboard somebody looks for it, from its work.
+        sought = msgspec.json.encode(job_id)
+        async for _, lines in _chained(self._lines_of([], on_the_way), self._lines_of(pieces, Ledger())):
+            for found in self._decoded(lines.where(lambda line: sought in line)):
                 if found.id == job_id:
                     return found
         return None
@@ -172,12 +176,18 @@ class Archive:
         self, pieces: Iterable[Piece], ledger: Ledger
     ) -> AsyncIterator[tuple[str, list[ArchivedJob]]]:
         """The hour, and the jobs, of each piece of a plan, and of what was still in queue.json."""
+        async for hour, lines in self._lines_of(pieces, ledger):
+            yield hour, list(self._decoded(lines))
+
+    async def _lines_of(
+        self, pieces: Iterable[Piece], ledger: Ledger
+    ) -> "AsyncIterator[tuple[str, ArchiveLines]]":
         for piece in pieces:
-            yield piece.name.hour, list(self._decoded(await self.lines(piece)))
+            yield piece.name.hour, await self.lines(piece)
         for name, batch in ledger.sealed.items():
-            yield "", list(self._decoded(await self.sealed_lines(name, batch)))
+            yield "", await self.sealed_lines(name, batch)
         finished = [entry.line for entry in ledger.finished]
-        yield "", list(self._decoded(ArchiveLines.of("queue.json, finished", finished)))
+        yield "", ArchiveLines.of("queue.json, finished", finished)
 
     async def state(self) -> QueueState:
         """The queue as queue.json has it now, without its backlog."""

@@ -315,6 +315,24 @@ def test_an_object_that_vanishes_under_a_reader_is_reported_and_the_rest_is_read
     run(main())
 
 
+def test_whoever_looks_for_one_job_decodes_no_others():
+    async def main():
+        storage, damages = FaultyStorage(), []
+        async with broker(storage) as q:
+            first, second = await finish(q)
+        (name,) = objects_of(storage)
+        content = storage.beside[name][0].replace(b'"entrypoint"', b"damaged", 1)
+        storage.beside[name] = content, START
+        archive = archive_of(storage, damages)
+        found = [await archive.find(job_id) for job_id in (second, "nobody")]
+        assert [job and job.id for job in found] == [second, None]
+        assert damages == []
+        assert await archive.find(first) is None
+        assert [(damage.name, damage.line) for damage in damages] == [(name, 2)]
+
+    run(main())
+
+
 def test_a_damaged_object_is_left_as_it_is_by_compaction():
     async def main():
         storage = FaultyStorage()
