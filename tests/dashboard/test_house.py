@@ -1,14 +1,18 @@
 """A house refuses what its visitor may not do, whatever their page shows."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
+from starlette.responses import Response
 
 from bucketq import DirectQueue, ForbiddenError, InMemoryStorage, Settings, UnauthenticatedError
 from bucketq.broker.access import Role
 from bucketq.broker.door import Door
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
+from bucketq.dashboard.gate import Gate
 from bucketq.dashboard.house import BrokerHouse, RemoteHouse, StorageHouse
 from tests.dashboard.browser import eventually
 
@@ -111,4 +115,18 @@ async def test_before_brokers_nobody_comes_in_by_the_token_of_whoever_started_th
         visitor = await house.admit(known.secrets[Role.VIEWER], "10.0.0.9")
         async with visitor.leaving:
             assert visitor.name == "viewer"
+        await house.close()
+
+
+async def test_before_brokers_those_who_come_at_once_without_tokens_share_one_connection():
+    async with serving(InMemoryStorage(), host="127.0.0.1") as broker:
+        house = RemoteHouse(f"grpc://{broker.address}", Settings(), needs_token=False)
+        gate = Gate(Response("a page"), house, is_encrypted=False)
+        way = httpx.ASGITransport(gate)
+        async with httpx.AsyncClient(transport=way, base_url="http://127.0.0.1") as browser:
+            answers = await asyncio.gather(*(browser.get("/dashboard/") for _ in range(5)))
+        assert {answer.text for answer in answers} == {"a page"}
+        assert len(house._watches) == 1
+        await gate.close()
+        assert len(house._watches) == 0
         await house.close()

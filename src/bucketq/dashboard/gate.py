@@ -122,12 +122,21 @@ class Gate:
     async def _visitor(self, scope: Scope) -> Visitor | None:
         if self._house.needs_token:
             return self._sessions.find(_cookie(scope))
-        if self._guest is None or not self._guest.is_welcome():
-            try:
-                self._guest = await self._house.admit(None, "dashboard")
-            except UnauthenticatedError:
-                # The brokers want a token after all.
-                return None
+        guest = self._guest
+        if guest is not None and guest.is_welcome():
+            return guest
+        try:
+            admitted = await self._house.admit(None, "dashboard")
+        except UnauthenticatedError:
+            # The brokers want a token after all.
+            return None
+        if self._guest is guest:
+            self._guest, spare = admitted, guest
+        else:
+            # Somebody who came at the same time was quicker.
+            spare = admitted
+        if spare is not None:
+            await spare.leaving.aclose()
         return self._guest
 
     def _tell_away(self, scope: Scope, error: Exception) -> Response:
