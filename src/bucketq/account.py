@@ -112,8 +112,8 @@ class Account:
         """What the load costs a month at the widest interval, if that is more than there is."""
         if not budget.is_spent(now_s):
             return None
-        others = self._per_s(now_s)._replace(writes=1 / budget.widest_s)
-        least = self.prices.per_month(others)
+        per_s = self._per_s(now_s)
+        least = self.prices.per_month(per_s._replace(writes=min(per_s.writes, 1 / budget.widest_s)))
         return least if least > budget.per_s * MONTH_S else None
 
     def _tell(self, budget: Budget, now_s: float) -> None:

@@ -165,11 +165,11 @@ class Committer:
         """How far commits have to be apart now: as is wanted, as the storage bears, as the budget allows."""
         return max(self.pace.interval_s, self.account.interval_s())
 
-    @property
-    def held_for_s(self) -> float:
-        """For how long the budget holds the next commit back; 0 if it may go."""
-        interval_s = self.account.interval_s()
-        return max(0.0, self.sent_s + interval_s - self._clock.monotonic_s()) if interval_s else 0.0
+    def held_for_s(self, waited_s: float) -> float:
+        """For how long the budget holds back the next commit, for which somebody has waited; 0 if it may go."""
+        if (interval_s := self.account.interval_s()) <= waited_s:
+            return 0.0
+        return max(0.0, min(self.sent_s + interval_s - self._clock.monotonic_s(), interval_s - waited_s))
 
     def ride(self, beat: Heartbeat) -> float:
         """Let a heartbeat ride along with the next write; return how long it may wait for one.

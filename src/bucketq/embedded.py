@@ -139,7 +139,7 @@ class DirectQueue(EmbeddedQueue):
             upkeep = Upkeep(
                 committer, self._objects, self.settings, self._clock, self._send, stays_open=False
             )
-            mine.writer = _Writer(committer, upkeep)
+            mine.writer = _Writer(committer, upkeep, self._clock)
         writer: _Writer = mine.writer
         return writer
 
@@ -151,16 +151,18 @@ class DirectQueue(EmbeddedQueue):
 class _Writer:
     """What one thread of a DirectQueue commits with, one operation after the other."""
 
-    def __init__(self, committer: Committer, upkeep: Upkeep) -> None:
+    def __init__(self, committer: Committer, upkeep: Upkeep, clock: Clock) -> None:
         self.committer = committer
         self.upkeep = upkeep
+        self._clock = clock
         self._turn = asyncio.Lock()
 
     async def commit(self, pending: Pending) -> None:
-        deferred = [pending]
+        deferred, asked_s = [pending], self._clock.monotonic_s()
         while deferred:
             async with self._turn:
-                if held_s := self.committer.held_for_s:
+                # Those ahead in the line were held, too. Heartbeats bear one interval, not that of each.
+                if held_s := self.committer.held_for_s(self._clock.monotonic_s() - asked_s):
                     await asyncio.sleep(held_s)
                 rest = await self.committer.commit(deferred)
                 for amends in rest.amends:

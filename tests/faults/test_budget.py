@@ -138,6 +138,22 @@ def test_what_cannot_be_kept_is_said_and_the_work_goes_on(caplog):
     assert "about $1.34" in said
 
 
+def test_a_queue_that_rests_again_is_not_said_to_cost_too_much():
+    async def main():
+        async with queue_on(FaultyStorage(), budget_per_month=1.0) as q:
+            for _ in range(1000):
+                await q.enqueue("film", b"0" * 100_000)
+            spending = q.spending
+            assert spending.is_held_back
+            assert spending.least_per_month == pytest.approx(spending.dollars_per_month), "it cannot be less"
+            await asyncio.sleep(400)
+            spending = q.spending
+            assert spending.is_held_back, "the purse is empty"
+            assert (spending.dollars_per_month, spending.least_per_month) == (0, None)
+
+    run(main())
+
+
 def test_the_wider_of_pace_budget_and_wish_wins():
     async def main():
         storage = FaultyStorage()
@@ -181,6 +197,29 @@ def test_workers_of_a_held_queue_are_not_taken_for_gone():
             await q.ack(job)
             await busy
             assert q.spending.interval_s == pytest.approx(20 / 6)
+
+    run(main())
+
+
+def test_nobody_is_held_for_all_who_share_a_direct_queue():
+    async def main():
+        q = queue_on(FaultyStorage(), DirectQueue, budget_per_month=0.1, stale_after_s=60)
+        for _ in range(100):
+            await q.enqueue("long")
+        jobs = await q.dequeue("long", batch_size=20)
+
+        async def work(job):
+            until_s = now_s() + 600
+            while now_s() < until_s:
+                began_s = now_s()
+                await q.heartbeat(job)
+                assert now_s() - began_s < 10.1, "the widest interval, once"
+                await asyncio.sleep(15)
+            await q.ack(job)
+
+        await asyncio.gather(*map(work, jobs))
+        assert q.spending.interval_s == 10
+        assert (await q.stats()).completed_total == len(jobs) == 20
 
     run(main())
 
