@@ -6,6 +6,8 @@ import logging
 from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from bucketq import Job
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.log_fields import fields_of, logged_as
@@ -64,6 +66,31 @@ def test_lines_of_text_end_with_the_job_unless_they_name_it():
         assert connected.endswith("INFO    connected [mail 01a1]")
         assert idle.endswith("INFO    idle")
         assert late.endswith("INFO    job 01a1 is late")
+
+
+def test_no_line_is_lost_for_what_a_handler_logs():
+    with new_program() as lines:
+        log_to_stderr(Logs(log_format="json"), with_handlers=True)
+        with logged_as(JOB):
+            logging.getLogger("shop").info("file \udcff", extra={"worker": {1j}, "attempt": "\udcff"})
+        [line] = map(json.loads, lines())
+        assert (line["message"], line["worker"], line["attempt"]) == ("file ?", "{1j}", "?")
+    with new_program() as lines:
+        log_to_stderr(Logs(), with_handlers=True)
+        logging.getLogger("cron").info("begun", extra={"job_id": 7})
+        assert [line.split()[-1] for line in lines()] == ["begun"]
+
+
+def test_what_clients_send_makes_no_lines_of_its_own():
+    forged = "a\n2026-01-01 00:00:00,000 INFO    all is well\x1b[2J"
+    with new_program() as lines:
+        log_to_stderr(Logs(), with_handlers=True)
+        logging.getLogger("bucketq").info("job %s is late", forged)
+        with logged_as(replace(JOB, id=forged)):
+            logging.getLogger("shop").info("connected")
+        late, connected = lines()
+        assert late.endswith(r"job a\n2026-01-01 00:00:00,000 INFO    all is well\x1b[2J is late")
+        assert connected.endswith(r"all is well\x1b[2J]")
 
 
 def test_an_app_that_logs_in_its_own_way_is_left_alone():

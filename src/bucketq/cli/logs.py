@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+from bucketq.words import printable
+
 _FIELDS = ("epoch", "job_id", "entrypoint", "attempt", "worker", "seconds", "peer", "trace_id", "span_id")
 _OWN = "bucketq"
 _COLLECTOR_EVERY_S = 60.0
@@ -26,22 +28,34 @@ class _JsonLines(logging.Formatter):
         line = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **({} if record.name == _OWN else {"logger": record.name}),
-            **{name: getattr(record, name) for name in _FIELDS if hasattr(record, name)},
+            "message": _plain(record.getMessage()),
+            **({} if record.name == _OWN else {"logger": _plain(record.name)}),
+            **{name: _plain(getattr(record, name)) for name in _FIELDS if hasattr(record, name)},
         }
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = _plain(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()
 
 
 class _TextLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
         line = super().formatMessage(record)
-        # Our own lines say which job they are about.
-        if record.name == _OWN or not hasattr(record, "job_id"):
+        # Our own lines say which job they are about; and what clients sent must not look like another line.
+        if record.name == _OWN:
+            return _one_line(line)
+        fields = vars(record)
+        if not {"entrypoint", "job_id"} <= fields.keys():
             return line
-        return f"{line} [{vars(record)['entrypoint']} {vars(record)['job_id']}]"
+        return f"{line} [{_one_line(fields['entrypoint'])} {_one_line(fields['job_id'])}]"
+
+
+def _plain(value: object) -> object:
+    """A number, or a text that JSON can hold: handlers log whatever they like."""
+    return value if isinstance(value, int | float) else str(value).encode(errors="replace").decode()
+
+
+def _one_line(value: object) -> str:
+    return printable(str(value)).replace("\n", "\\n")
 
 
 class _Seldom(logging.Filter):
