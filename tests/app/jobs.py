@@ -5,6 +5,7 @@ It lives in the folder that JOBS_FOLDER names: the queue, the journal, and files
 
 import asyncio
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -105,6 +106,8 @@ def versatile(
             os.kill(os.getpid(), 9)
         case "odd":
             raise OddError("one", "two")
+        case "log":
+            logging.getLogger("shop").warning("logged", extra={"cause": OddError("one", "two"), "worker": 7})
         case "exit":
             sys.exit("enough")
         case "unfit":

@@ -32,6 +32,9 @@ async def test_whatever_happens_in_a_process_is_told_and_ends_only_its_job(place
             assert first["pid"] != worker.process.pid
             odd = await do("odd")
             assert await reason(queue, odd) == "OddError: one and two"
+            assert (await queue.result(await do("log"), timeout=20))["pid"] == first["pid"]
+            [line] = worker.wait_for("logged")
+            assert (line["logger"], line["entrypoint"], line["worker"]) == ("shop", "versatile", 7)
             assert await reason(queue, await do("exit")) == "SystemExit: enough"
             assert "it ran, but the result is not JSON" in await reason(queue, await do("unfit"))
             assert (await queue.result(await do("start"), timeout=20)) == {"code": -signal.SIGTERM}

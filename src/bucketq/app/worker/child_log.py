@@ -8,6 +8,8 @@ from queue import SimpleQueue
 
 from bucketq.log_fields import LogFields
 
+_PLAIN = (str, int, float, bool, type(None))
+
 
 def worker_level() -> int:
     """What is worth a line to the worker, and so to its children."""
@@ -35,6 +37,12 @@ class _Sending(QueueHandler):
     def __init__(self, say: Callable[[object], None]) -> None:
         super().__init__(SimpleQueue())
         self._say = say
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        # What a handler adds to a line may be nothing that can be made anew in another process.
+        prepared = vars(super().prepare(record)).items()
+        plain = {name: value if type(value) in _PLAIN else str(value) for name, value in prepared}
+        return logging.makeLogRecord(plain)
 
     def enqueue(self, record: logging.LogRecord) -> None:
         with suppress(OSError):  # the worker is gone
