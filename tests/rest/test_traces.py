@@ -1,5 +1,9 @@
 """A request of a trace: the jobs that it submits are of that trace too, whether the broker traces or not."""
 
+import asyncio
+import gc
+import logging
+
 import grpc.aio
 import pytest
 
@@ -61,6 +65,26 @@ async def test_by_grpc_it_is_in_the_metadata(broker, http):
         request = pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="mail")])
         [job] = (await call(request, metadata=tuple(HEADERS.items()))).jobs
     assert await told(http, job.id) == (SENT, "vendor=abc")
+
+
+async def test_whoever_leaves_a_stream_leaves_no_trouble(broker, http, caplog):
+    await broker.storage.objects.create("payloads/film", b"0" * 20_000_000)
+    async with grpc.aio.insecure_channel(broker.address) as channel:
+        stream = channel.unary_stream("/bucketq.v1.Queue/ReadObject")
+        request = pb.ReadObjectRequest(name="payloads/film").SerializeToString()
+        with kept_spans() as kept:
+            call = stream(request, metadata=tuple(HEADERS.items()))
+            await call.read()
+            call.cancel()
+            async with asyncio.timeout(10):
+                while not kept.named("ReadObject"):
+                    await asyncio.sleep(0.01)
+            async with http.stream("GET", "/v1/events", headers=HEADERS):
+                pass
+            gc.collect()
+            await http.get("/v1/stats")
+            assert not kept.named("streamEvents"), "which may take hours"
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_a_broker_that_traces_puts_its_spans_between(http):

@@ -176,13 +176,15 @@ class GrpcShell:
         sent = TraceContext.of(metadata.get("traceparent"), metadata.get("tracestate"))
         return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method, sent)
 
-    async def _read_object(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
+    async def _read_object(self, request: bytes, context: Context) -> None:
+        # Not a generator: one whose caller has gone away would be ended later, and elsewhere.
         try:
             async with self._visit(context, Role.VIEWER, "ReadObject") as caller:
                 name = parsed(pb.ReadObjectRequest, request).name
                 content = await self._service.read_object(name, caller)
                 for start in range(0, len(content), CHUNK_BYTES):
-                    yield pb.Chunk(content=content[start : start + CHUNK_BYTES]).SerializeToString()
+                    chunk = pb.Chunk(content=content[start : start + CHUNK_BYTES])
+                    await context.write(chunk.SerializeToString())
         except BucketQError as error:
             await _refuse(context, error)
 

@@ -182,7 +182,8 @@ class HttpShell:
     async def _events(self, request: Request, asked: WatchEvents) -> AsyncIterator[bytes]:
         # Whoever's token ends hears no more.
         with suppress(UnauthenticatedError, TooManyRequestsError):
-            async with self._visit(request, Role.VIEWER, "streamEvents") as caller:
+            # Of no trace: a stream may be ended elsewhere than it began, which no span's context bears.
+            async with self._visit(request, Role.VIEWER, "streamEvents", is_traced=False) as caller:
                 with self._service.wait(caller, math.inf):
                     async for event in events(self._service, asked):
                         yield event
@@ -233,10 +234,12 @@ class HttpShell:
             return Response(b'{"status":"leading"}', media_type=JSON)
         return Response(b'{"status":"waiting"}', status_code=503, media_type=JSON)
 
-    def _visit(self, request: Request, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
+    def _visit(
+        self, request: Request, role: Role, method: str, *, is_traced: bool = True
+    ) -> AbstractAsyncContextManager[Caller]:
         peer = request.client.host if request.client else ""
         headers = request.headers
-        sent = TraceContext.of(headers.get("traceparent"), headers.get("tracestate"))
+        sent = TraceContext.of(headers.get("traceparent"), headers.get("tracestate")) if is_traced else None
         return self._door.visit(headers.get("authorization"), peer, role, "http", method, sent)
 
 
