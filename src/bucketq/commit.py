@@ -166,7 +166,7 @@ class Committer:
         return max(self.pace.interval_s, self.account.interval_s())
 
     def held_for_s(self, waited_s: float) -> float:
-        """For how long the budget holds back the next commit, for which somebody has waited; 0 if it may go."""
+        """For how long the budget holds the next commit back for somebody who has waited; 0 if it may go."""
         if (interval_s := self.account.interval_s()) <= waited_s:
             return 0.0
         return max(0.0, min(self.sent_s + interval_s - self._clock.monotonic_s(), interval_s - waited_s))
