@@ -49,6 +49,17 @@ async def test_waits_and_runs_are_those_of_the_jobs(queue):
     assert trend.runs_line(2) == [0, 2]
 
 
+async def test_a_line_that_a_newer_version_has_written_is_passed_over(queue):
+    await queue.enqueue_many("mail", range(2))
+    await work(queue, 2)
+    await work(queue, 3)
+    content, etag = await queue.storage.read()
+    await queue.storage.write(content.replace(b'"v":1', b'"v":99', 1), etag)
+    trend = Trend()
+    trend.add(await queue.looker().look())
+    assert trend.runs == Times(3, 3)
+
+
 async def test_what_finished_before_the_first_look_tells_how_long_it_takes(queue):
     await queue.enqueue("mail")
     queue.wait(3)

@@ -6,10 +6,12 @@ ended between them, as far as queue.json still shows these: a sample, where thou
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
 from bucketq.archived_job import ArchivedJob, decode_archived
+from bucketq.errors import CorruptStateError
 from bucketq.job import Job
 from bucketq.live.look import Look
 
@@ -123,7 +125,12 @@ def _newly_finished(before: Look | None, now: Look) -> list[ArchivedJob]:
     # By their lines: those know nothing of clocks that differ.
     seen = set() if before is None else {entry.line for entry in before.state.ledger.finished}
     lines = [entry.line for entry in now.state.ledger.finished if entry.line not in seen]
-    return [decode_archived(line) for line in lines[-_FINISHED_MAX:]]
+    finished = []
+    for line in lines[-_FINISHED_MAX:]:
+        # Those of a newer bucketq are for it to read; the queue works all the same.
+        with suppress(CorruptStateError):
+            finished.append(decode_archived(line))
+    return finished
 
 
 def _span_s(began_at: datetime, ended_at: datetime) -> float:
