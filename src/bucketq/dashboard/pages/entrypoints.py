@@ -61,9 +61,7 @@ def draw_entrypoints(frame: Frame) -> None:
     with panel() as box:
         table = Table(_COLUMNS, label="Entrypoints", actions=actions if may_act else ())
     with panel("Limits by key") as keys_box:
-        keys = Table(
-            [Column("id", "Limit key", is_code=True), Column("limit", "Limit")], label="Limits by key"
-        )
+        keys = Table(_KEY_COLUMNS, label="Limits by key")
 
     def show() -> None:
         look = frame.watch.look
