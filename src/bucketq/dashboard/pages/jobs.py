@@ -3,6 +3,7 @@
 One page costs the same wherever it is, and a search looks at so many jobs before it says how far it got.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -83,13 +84,14 @@ class Wanted(NamedTuple):
             **({"status": self.status, "entrypoint": self.entrypoint, "text": self.text} | changed)
         )
 
-    def total(self, look: Look) -> int:
-        """How many jobs there are of the status and the entrypoint."""
-        return sum(
-            count
-            for (name, status), count in look.state.counts().items()
-            if self.status in ("", status.value) and self.entrypoint in ("", name)
-        )
+    def totals(self, look: Look) -> Counter[str]:
+        """How many jobs of the entrypoint there are of each status; and of all, whose name is empty."""
+        totals: Counter[str] = Counter()
+        for (name, status), count in look.state.counts().items():
+            if self.entrypoint in ("", name):
+                totals[status.value] += count
+                totals[""] += count
+        return totals
 
 
 async def draw_jobs(frame: Frame) -> None:
@@ -133,10 +135,9 @@ def _draw_choice(frame: Frame, wanted: Wanted) -> None:
     def show(look: Look) -> None:
         if (names := _entrypoints(wanted, look)) != select.options:
             select.set_options(names)
+        totals = wanted.totals(look)
         for status, _ in _TABS:
-            counts[status].text = (
-                "" if status == _FINISHED else spell_count(wanted._replace(status=status).total(look))
-            )
+            counts[status].text = "" if status == _FINISHED else spell_count(totals[status])
 
     frame.each_look(show)
 
@@ -160,7 +161,7 @@ async def _draw_live(frame: Frame, wanted: Wanted) -> None:
         if look is None:
             return
         table.show([job_row(job, frame.watch.now) for job in page.jobs])
-        total = wanted.total(look)
+        total = wanted.totals(look)[wanted.status]
         told.text = _told(wanted, page, total)
         box.set_visibility(bool(page.jobs))
         nothing.set_visibility(not page.jobs and not page.next_token)
