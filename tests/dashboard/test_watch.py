@@ -1,12 +1,16 @@
 """The watch: one look for all, none for nobody, and what was seen stays when the storage is away."""
 
 import asyncio
+from datetime import timedelta
 
 from bucketq import DirectQueue, InMemoryStorage, StorageError
 from bucketq.clock import SystemClock
+from bucketq.codec import encode
 from bucketq.dashboard.history import POINTS_MAX
 from bucketq.dashboard.watch import Pulse, Watch
 from bucketq.election import Leader
+from bucketq.state import QueueState
+from tests.live.watched import NOON, FrozenClock, WatchedQueue
 
 
 class Counted(InMemoryStorage):
@@ -91,6 +95,41 @@ async def test_the_history_is_of_the_last_minutes_and_no_longer():
         watch.history.add(watch.look, watch.trend)
     assert len(watch.history.points) == POINTS_MAX
     assert watch.history.since(watch.history.points[-1].at_ms) == []
+
+
+async def test_what_nobody_has_looked_at_is_a_gap_and_what_is_old_is_dropped():
+    queue = WatchedQueue()
+    watch = Watch(queue.storage, queue.looks_by)
+    async with queue:
+        await watch.fresh()
+        queue.wait(120)
+        await queue.enqueue_many("mail", [b""] * 600)
+        await queue.kill("mail")
+        await watch.fresh()
+        _, gap, now = watch.history.points
+        assert (gap.queued, gap.enqueued_per_s, gap.died) == (None, None, None)
+        assert (now.queued, now.enqueued_per_s, now.died) == (599, 0.0, 0), "it was not in this second"
+        queue.wait(2)
+        await queue.enqueue_many("mail", [b""] * 20)
+        await watch.fresh()
+        assert watch.history.points[-1].enqueued_per_s == 10.0
+        queue.wait(POINTS_MAX)
+        await watch.fresh()
+        assert [point.queued for point in watch.history.points] == [619, None, 619]
+
+
+async def test_beats_that_nobody_looked_for_do_not_make_a_heart_slow():
+    clock, storage = FrozenClock(NOON), InMemoryStorage()
+    watch, state = Watch(storage, clock), QueueState()
+    etag = None
+    for _ in range(4):
+        clock.move_to(clock.now() + timedelta(minutes=5))
+        state.leader = Leader(epoch=1, broker="b", address="a", beat_at=clock.now())
+        state.version += 1
+        etag = await storage.write(encode(state), etag)
+        await watch.fresh()
+    assert not watch.pulse.is_silent(watch.now_s + 4)
+    assert watch.pulse.is_silent(watch.now_s + 6)
 
 
 def test_a_leader_is_silent_when_it_misses_the_beats_that_are_usual():

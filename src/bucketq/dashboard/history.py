@@ -16,23 +16,23 @@ class Point(NamedTuple):
     """How a queue stood at one moment, and how fast it went. What is not known is None."""
 
     at_ms: int
-    queued: int
-    running: int
-    scheduled: int
-    blocked: int
-    dead: int
-    enqueued_per_s: float
-    completed_per_s: float
-    wait_median_s: float | None
-    wait_most_s: float | None
-    run_median_s: float | None
-    run_most_s: float | None
+    version: int
+    queued: int | None = None
+    running: int | None = None
+    scheduled: int | None = None
+    blocked: int | None = None
+    dead: int | None = None
+    enqueued_per_s: float | None = None
+    completed_per_s: float | None = None
+    wait_median_s: float | None = None
+    wait_most_s: float | None = None
+    run_median_s: float | None = None
+    run_most_s: float | None = None
     # Attempts that failed and are made again, jobs that died, and those cancelled or expired: since the
     # point before.
-    failed: int
-    died: int
-    cancelled: int
-    version: int
+    failed: int | None = None
+    died: int | None = None
+    cancelled: int | None = None
 
 
 class History:
@@ -45,14 +45,17 @@ class History:
 
     def add(self, look: Look, trend: Trend) -> None:
         """Take in the next look, and how it went up to it."""
-        stats = look.state.stats
+        stats, at_ms = look.state.stats, int(look.at.timestamp() * 1000)
+        while self._points and self._points[0].at_ms < at_ms - 1000 * POINTS_MAX:
+            self._points.popleft()
         was = self._last.state.stats if self._last is not None else stats
         waits, runs = trend.waits, trend.runs
         failed = self._count_failed(look)
         self._last = look
         self._points.append(
             Point(
-                int(look.at.timestamp() * 1000),
+                at_ms,
+                look.state.version,
                 stats.queued,
                 stats.in_progress,
                 stats.scheduled,
@@ -66,9 +69,15 @@ class History:
                 # A queue that was replaced by another one begins to count anew.
                 max(0, stats.dead_total - was.dead_total),
                 max(0, stats.cancelled_total - was.cancelled_total),
-                look.state.version,
             )
         )
+
+    def interrupt(self) -> None:
+        """Nobody has looked for a while: no line leads over it, and what has failed meanwhile is not told."""
+        self._last = None
+        if self._points:
+            last = self._points[-1]
+            self._points.append(Point(last.at_ms + 1, last.version))
 
     def _count_failed(self, look: Look) -> int:
         """Attempts of jobs that wait again, as far as queue.json shows them."""

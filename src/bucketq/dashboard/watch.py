@@ -32,6 +32,8 @@ _SLOW_S = 1.5
 # as nobody knows how fast it beats, after this time.
 _SILENT_S = 5.0
 _BEATS_REMEMBERED = 5
+# Nobody had a page open for so long, or the queue was out of reach: what happened meanwhile was not seen.
+_GAP_S = 5.0
 
 
 class Trouble(NamedTuple):
@@ -170,6 +172,9 @@ class Watch:
             since_s = self.now_s if self.trouble is None else self.trouble.since_s
             self.trouble = Trouble(str(error), error, since_s)
             return
+        if self.look is not None and look.at_s - self.look.at_s > _GAP_S:
+            self.trend, self.pulse = Trend(), Pulse()
+            self.history.interrupt()
         self.trend.add(look)
         self.history.add(look, self.trend)
         self.pulse.observe(look.state.leader, look.at_s)
