@@ -24,7 +24,7 @@ EMPTY = {
     "/dead": ("No dead letters", ""),
     "/schedules": ("No schedules", "bucketq schedules add"),
     "/workers": ("No worker holds a job", "bucketq work"),
-    "/report": ("No report yet", "bucketq report"),
+    "/report": ("No report yet", "bucketq pipeline report"),
 }
 
 

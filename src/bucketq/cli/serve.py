@@ -55,7 +55,7 @@ class Listening:
     tls_client_ca: Annotated[str, "let only clients in that have a certificate of this authority"] = ""
     cors_origin: Annotated[list[str] | None, "web pages of this origin may come in; may be repeated"] = None
     dashboard: Annotated[bool, "show the queue to people too, at /dashboard of the HTTP port"] = False
-    report: Annotated[str, "the file of `bucketq report` that the dashboard shows"] = ""
+    report: Annotated[str, "the file of `bucketq pipeline report` that the dashboard shows"] = ""
 
     def __post_init__(self) -> None:
         for port in (self.grpc_port, self.http_port):

@@ -21,12 +21,15 @@ _REFRESH = re.compile(r"<meta[^>]*http-equiv=.?refresh[^>]*>", re.IGNORECASE)
 def draw_report(frame: Frame) -> None:
     """The report, and anew when its file has changed; or how to make one."""
     path = frame.report
+    # The pipeline reads the storage itself; before brokers its name is not known here.
+    storage = frame.house.url if frame.house.spending is not None else "s3://my-bucket/jobs.json"
     nothing = empty(
         "insights",
         "No report yet",
-        "Run the data pipeline over the archive, have it write its report, and start the dashboard with"
-        " --report and the name of that file.",
-        f"bucketq report {frame.house.url} --html report.html",
+        "Bring the archive into a lake, have the report on it written, and start the dashboard with --report"
+        " and the name of that file.",
+        f"bucketq pipeline run --url {storage} --out lake"
+        " && bucketq pipeline report --out lake --html report.html",
     )
     note = text("p", "", "bq-note")
     page = ui.element("iframe").classes("bq-report")
