@@ -71,10 +71,11 @@ Summary
     def places(self) -> str:
         """Where to look, and what to try, for people."""
         tour, bucketq = self.tour, _bucketq()
+        shown = "" if tour.no_report else f" --report {tour.folder / 'report.html'}"
         report = f"none: {tour.no_report}" if tour.no_report else (tour.folder / "report.html").as_uri()
         return f"""
 To look at, in {tour.folder}
-  queue.json     the whole queue, in one readable file; the dead job is still in it
+  queue.json     the whole queue, in one readable file, with the dead job
   queue/archive  every finished job, by the hour
   logs           what each process has said
   report         {report}
@@ -83,7 +84,8 @@ To try next
   export BUCKETQ_URL={tour.path.as_uri()}
   {bucketq} jobs --status dead
   {bucketq} archive --summary
-  {bucketq} top"""
+  {bucketq} top
+  {bucketq} dashboard{shown}"""
 
 
 def _yes(is_so: bool) -> str:
