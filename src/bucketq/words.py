@@ -45,9 +45,11 @@ def spell_jobs(count: int, kind: str = "") -> str:
 def spell_rate(per_s: float) -> str:
     """How many a second.
 
-    >>> spell_rate(0), spell_rate(0.25), spell_rate(12.34), spell_rate(4321)
-    ('0/s', '0.2/s', '12.3/s', '4,321/s')
+    >>> spell_rate(0), spell_rate(0.02), spell_rate(0.25), spell_rate(12.34), spell_rate(4321)
+    ('0/s', '< 0.1/s', '0.2/s', '12.3/s', '4,321/s')
     """
+    if 0 < per_s < 0.05:
+        return "< 0.1/s"
     return f"{per_s:,.1f}/s" if 0 < per_s < 100 else f"{per_s:,.0f}/s"
 
 

@@ -51,7 +51,9 @@ async def test_a_schedule_tells_its_next_tick_and_that_there_was_none_yet():
     async with WatchedQueue() as queue:
         made = await queue.schedule("poll", "fetch", every=60)
         row = schedule_row(made, NOON + timedelta(seconds=15))
-        assert (row["next"], row["last"]) == ("in 45 s, 2026-02-15 12:01:00Z", "not yet")
+        assert (row["next"], row["last"]) == ("in 45 s, 12:01:00Z", "not yet")
+        row = schedule_row(made, NOON - timedelta(days=1))
+        assert row["next"] == "in 24 h, 2026-02-15 12:01:00Z"
 
 
 def test_what_makes_no_sense_in_an_address_is_left_out():

@@ -45,7 +45,9 @@ async def dashboard(
         typer.Option(metavar="FILE", help="The certificate to show, with those up to its authority, in PEM."),
     ] = "",
     tls_key: Annotated[str, typer.Option(metavar="FILE", help="Its key.")] = "",
-    report: Annotated[str, typer.Option(metavar="FILE", help="The file of `bucketq pipeline report` to show.")] = "",
+    report: Annotated[
+        str, typer.Option(metavar="FILE", help="The file of `bucketq pipeline report` to show.")
+    ] = "",
 ) -> int:
     """Show a queue in the browser: charts, jobs, dead letters, workers, brokers.
 

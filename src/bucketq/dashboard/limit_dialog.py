@@ -19,8 +19,8 @@ class LimitDialog:
         with ui.dialog() as self._dialog, ui.card().classes("bq-dialog"):
             self._title = text("h2", "")
             self._running = ui.number("Running at the same time", min=0, precision=0)
-            self._rate = ui.number("Begin a second", min=0)
-            self._burst = ui.number("Of them at once", min=1, precision=0)
+            self._rate = ui.number("Begun a second", min=0)
+            self._burst = ui.number("Begun at once after a rest (burst)", min=1, precision=0)
             text("p", "An empty field does not limit. Clear all of them to remove the limit.", "bq-note")
             with ui.row().classes("bq-dialog-buttons"):
                 ui.button("Close", on_click=self._dialog.close).props("flat no-caps")

@@ -135,7 +135,7 @@ def schedule_row(schedule: Schedule, now: datetime) -> Row:
         "path": jobs_path(entrypoint=schedule.job.entrypoint),
         "times": spell_times(schedule),
         "next": "never" if following is None else _spell_next(following, now),
-        "last": "not yet" if schedule.last_at is None else spell_moment(schedule.last_at),
+        "last": "not yet" if schedule.last_at is None else _spell_near(schedule.last_at, now),
         "missed": schedule.missed.value,
         "payload": _cut(schedule.job.payload.decode(errors="replace")),
         "actions": ["remove"],
@@ -149,7 +149,14 @@ def _spell_limit(limit: Limit) -> str:
 
 
 def _spell_next(moment: datetime, now: datetime) -> str:
-    return f"in {spell_time(seconds_since(now, moment))}, {spell_moment(moment)}"
+    return f"in {spell_time(seconds_since(now, moment))}, {_spell_near(moment, now)}"
+
+
+def _spell_near(moment: datetime, now: datetime) -> str:
+    """A moment; one of today is told by its time alone."""
+    told = spell_moment(moment)
+    date, time = told.split()
+    return time if spell_moment(now).startswith(date) else told
 
 
 def _cut(text: str) -> str:

@@ -52,7 +52,7 @@ def standing(watch: Watch, house: House) -> Standing:
         where = f"{leader.http or leader.address} does" if leader is not None else "none does yet"
         return Standing(
             State.STANDBY,
-            f"This broker does not lead; {where}. Here you can look, and act there.",
+            f"This broker does not lead; {where}. Here you can only look.",
             leader.http if leader is not None else "",
         )
     if look.state.limits.is_paused:
