@@ -58,13 +58,13 @@ class Cast:
         """Start the brokers, and the workers, which are told where those are. Raises ProcessError."""
         self._logs.mkdir(parents=True, exist_ok=True)
         shown = ("--grpc-port=0", "--http-port=0", "--dashboard", f"--report={self._report}")
-        serve = _bucketq("serve", self._url, *shown, *_BEATS, *_PACE, _STALE, "--supervised")
+        serve = bucketq("serve", self._url, *shown, *_BEATS, *_PACE, _STALE, "--supervised")
         for name in ("broker 1", "broker 2"):
             self.brokers.append(Broker(*self._part(name), *serve))
         for broker in self.brokers:
             await broker.wait_serving()
         pace = ("--concurrency=4", "--grace-s=1", _STALE)
-        work = _bucketq("work", "bucketq.demo.jobs:app", "--url", self.brokers_url, *pace, "--supervised")
+        work = bucketq("work", "bucketq.demo.jobs:app", "--url", self.brokers_url, *pace, "--supervised")
         for name in ("worker 1", "worker 2", "worker 3"):
             self.workers.append(Process(*self._part(name), *work))
         for worker in self.workers:
@@ -113,6 +113,7 @@ class Cast:
         return name, self._logs / f"{name.replace(' ', '-')}.log"
 
 
-def _bucketq(*arguments: str) -> tuple[str, ...]:
+def bucketq(*arguments: str) -> tuple[str, ...]:
+    """A command of bucketq, as one of the processes runs it."""
     # What is configured in the folder that one happens to be in is not for the tour.
     return ("bucketq", "--config", os.devnull, *arguments)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bucketq.clock import SystemClock
-from bucketq.demo.cast import Broker, Cast
+from bucketq.demo.cast import Broker, Cast, bucketq
 from bucketq.demo.jobs import app, email, film, report
 from bucketq.demo.news import News
 from bucketq.demo.process import Process
@@ -173,7 +173,7 @@ class Tour:
         self.news.tell(f"no report: {self.no_report}" if self.no_report else "the report is written")
 
     async def _verify(self) -> None:
-        verifying = self.cast.begin("verify", "bucketq", "verify", self.path.as_uri())
+        verifying = self.cast.begin("verify", *bucketq("verify", self.path.as_uri()))
         await verifying.wait()
         self.is_verified = verifying.exit_code == 0
         self.news.tell(f"bucketq verify: {', '.join(verifying.said.splitlines())}")
