@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from bucketq import InMemoryStorage, Settings
 from bucketq.broker.door import Door
@@ -23,6 +24,10 @@ async def known():
     house = StorageHouse(InMemoryStorage(), Settings(), Door(Tokens([token])), needs_token=True)
     yield house, secret
     await house.close()
+
+
+def browsing(gate):
+    return httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1")
 
 
 async def test_a_session_ends_when_nobody_was_there_for_long(known):
@@ -46,7 +51,7 @@ async def test_a_page_that_stays_open_after_its_visitor_has_left_is_not_heard(kn
             heard.append(message["text"])
 
     gate = Gate(app, house, is_encrypted=False)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1") as browser:
+    async with browsing(gate) as browser:
         signed_in = await browser.post("/dashboard/sign-in", data={"token": secret})
         cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
 
@@ -64,4 +69,15 @@ async def test_a_page_that_stays_open_after_its_visitor_has_left_is_not_heard(kn
         }
         await gate(scope, messages().__anext__, None)
     assert heard == ["while inside"]
+    await gate.close()
+
+
+async def test_a_session_is_found_beside_whatever_another_program_of_the_host_has_set(known):
+    house, secret = known
+    gate = Gate(Response("a page"), house, is_encrypted=False)
+    async with browsing(gate) as browser:
+        signed_in = await browser.post("/dashboard/sign-in", data={"token": secret})
+        cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+        cookies = f'theirs={{"a": "b c"}}; {cookie}'
+        assert (await browser.get("/dashboard/", headers={"Cookie": cookies})).text == "a page"
     await gate.close()

@@ -11,10 +11,9 @@ Where there are no tokens everybody is a visitor. `Site`, which stands before it
 from a page of another origin by then.
 """
 
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -219,15 +218,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookie(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                found = SimpleCookie(value.decode("latin-1")).get(_cookie_name(scope))
-            except CookieError:
-                continue
-            if found is not None:
-                return found.value
-    return None
+    return HTTPConnection(scope).cookies.get(_cookie_name(scope))
 
 
 async def _form(request: Request) -> dict[str, str]:
