@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 
+import aiohttp
 import pytest
 from playwright.async_api import expect
 
@@ -72,3 +74,17 @@ async def test_beyond_this_machine_it_wants_tokens_or_to_be_told(tmp_path):
     done = await asyncio.to_thread(run, "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 2
     assert "--tokens-file" in done.stderr
+
+
+async def test_without_tokens_it_answers_to_the_names_of_its_machine_and_to_no_others(tmp_path):
+    with shown(f"file://{tmp_path}/queue.json", "--host", "0.0.0.0", "--insecure") as address:
+        port = address.split(":")[2].split("/")[0]
+
+        async def status_as(name):
+            headers = {"Host": f"{name}:{port}"}
+            async with session.get(f"http://127.0.0.1:{port}/dashboard/", headers=headers) as response:
+                return response.status
+
+        async with aiohttp.ClientSession() as session:
+            names = ("127.0.0.1", "localhost", socket.gethostname(), "rebound.example")
+            assert [await status_as(name) for name in names] == [200, 200, 200, 403]

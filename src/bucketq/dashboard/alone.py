@@ -1,6 +1,7 @@
 """A dashboard on a server of its own, before a storage or before brokers."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -58,7 +59,7 @@ async def alone(
             stack.callback(keeping.cancel)
         gate = await stack.enter_async_context(mounted(house, is_encrypted=tls is not None, report=report))
         # A token is what a page lacks that goes by a false name.
-        names = None if house.needs_token or tls is not None else (host,)
+        names = None if house.needs_token or tls is not None else (host, socket.gethostname())
         server = HttpServer(Site(_rooted(gate), (), names), Crowd(Allowance()))
         bound = await server.start(host, port, tls)
         stack.push_async_callback(server.stop, _LAST_CALLS_S)
