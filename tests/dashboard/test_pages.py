@@ -187,6 +187,7 @@ async def test_dead_letters_are_redriven_and_discarded_by_their_error_or_one_by_
         await expect(jobs).to_have_count(0)
         assert await dead("TimeoutError") == 0
         await refused.get_by_role("button", name="Redrive").click()
+        await expect(page.get_by_text("Redrive 3 dead jobs of send_email whose error has")).to_be_visible()
         await confirm(page, "Redrive")
         await expect(refused).to_have_count(0)
         assert await dead("ValueError") == 0

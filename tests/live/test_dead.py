@@ -25,6 +25,7 @@ async def test_dead_letters_are_grouped_by_entrypoint_and_the_first_line_of_the_
         assert seen.groups[2].newest.id == last.id
         assert [job.entrypoint for job in seen.jobs] == ["fax", "mail", "mail", "mail"]
         assert (seen.looked, seen.is_all) == (4, True)
+        assert (seen.matching("mail", "Timeout"), seen.matching("mail", "o")) == (1, 3)
         assert [group[:3] for group in (await look_at_dead(queue, "mail", "host b")).groups] == [
             ("mail", "Refused: no", 1)
         ]

@@ -36,6 +36,10 @@ class DeadLook(NamedTuple):
     # Whether none was left out.
     is_all: bool
 
+    def matching(self, entrypoint: str, error: str) -> int:
+        """How many have this text in their error: more than its group, if others have it in theirs too."""
+        return sum(job.entrypoint == entrypoint and error in (job.error or "") for job in self.jobs)
+
 
 async def look_at_dead(queue: Queue, entrypoint: str | None = None, error: str | None = None) -> DeadLook:
     """The dead jobs of an entrypoint, and with a text in their error, grouped; the largest group first."""

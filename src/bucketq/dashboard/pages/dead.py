@@ -79,6 +79,7 @@ class _DeadView:
         return await look_at_dead(self._frame.visitor.queue, self._entrypoint, self._error)
 
     def _show(self, found: DeadLook) -> None:
+        self._found = found
         look = self._frame.watch.look
         if look is None:
             return
@@ -114,12 +115,12 @@ class _DeadView:
 
     async def _redrive_group(self, row: Row) -> None:
         entrypoint, error = row["entrypoint"], row["error_text"]
-        question = f"Redrive the dead jobs {_spell(entrypoint, error)}? Each becomes a new job."
+        question = f"Redrive {self._spell_chosen(entrypoint, error)}? Each becomes a new job."
         await self._perform(question, _redriving(entrypoint, error), label="Redrive")
 
     async def _discard_group(self, row: Row) -> None:
         entrypoint, error = row["entrypoint"], row["error_text"]
-        question = f"Discard the dead jobs {_spell(entrypoint, error)}? They cannot be redriven then."
+        question = f"Discard {self._spell_chosen(entrypoint, error)}? They cannot be redriven then."
         await self._perform(question, _discarding(entrypoint, error), label="Discard", is_grave=True)
 
     async def _redrive_one(self, row: Row) -> None:
@@ -137,6 +138,13 @@ class _DeadView:
 
         question = f"Discard job {row['job']} of {row['entrypoint']}? It cannot be redriven then."
         await self._perform(question, discard, label="Discard", is_grave=True)
+
+    def _spell_chosen(self, entrypoint: str, error: str) -> str:
+        number = f"{self._found.matching(entrypoint, error):,}"
+        # Those that this page leaves out are chosen too.
+        is_known = self._found.is_all and (self._error or "") in error
+        told = number if is_known else f"{number} or more"
+        return f"{told} dead {'job' if told == '1' else 'jobs'} {_spell(entrypoint, error)}"
 
     def _spell_nothing(self) -> tuple[str, str]:
         if self._entrypoint or self._error:
