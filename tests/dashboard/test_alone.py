@@ -88,3 +88,22 @@ async def test_without_tokens_it_answers_to_the_names_of_its_machine_and_to_no_o
         async with aiohttp.ClientSession() as session:
             names = ("127.0.0.1", "localhost", socket.gethostname(), "rebound.example")
             assert [await status_as(name) for name in names] == [200, 200, 200, 403]
+
+
+TWO = """
+import asyncio, sys
+from bucketq.dashboard.alone import alone
+
+async def show():
+    async with alone(sys.argv[1]), alone(sys.argv[2]):
+        pass
+
+asyncio.run(show())
+"""
+
+
+async def test_a_second_dashboard_in_a_process_is_refused_and_does_not_take_over_the_first(tmp_path):
+    urls = [f"file://{tmp_path}/{name}.json" for name in ("one", "two")]
+    command = [sys.executable, "-c", TWO, *urls]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert "ConfigurationError: a process shows one dashboard" in done.stderr

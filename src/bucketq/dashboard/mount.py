@@ -22,6 +22,7 @@ from bucketq.dashboard.house import BrokerHouse, House
 from bucketq.dashboard.page import Page
 from bucketq.dashboard.pages import PAGES
 from bucketq.dashboard.sign_in import missing_page
+from bucketq.errors import ConfigurationError
 
 _ASSETS = Path(__file__).parent / "assets"
 # Long enough for a laptop that changes its network; then the server forgets the page.
@@ -35,7 +36,14 @@ def on_broker(inside: Inside, report: Path | None = None) -> AbstractAsyncContex
 
 @asynccontextmanager
 async def mounted(house: House, *, is_encrypted: bool, report: Path | None = None) -> AsyncIterator[Gate]:
-    """The dashboard of a house, while the block runs; `report` is what the data pipeline has written."""
+    """The dashboard of a house, while the block runs; `report` is what the data pipeline has written.
+
+    Raises ConfigurationError for another one in the same process.
+    """
+    if app.config.has_run_config:
+        raise ConfigurationError(
+            "a process shows one dashboard, and once: start another process for the next"
+        )
     outer = FastAPI(openapi_url=None)
     _configure(outer)
     for page in PAGES:
