@@ -45,7 +45,9 @@ async def test_session_signs_for_s3(seaweedfs: Server, make_session: Any) -> Non
     assert await storage.read() == (b"signed", etag)
 
 
-@pytest.mark.parametrize("variables", [["AWS_ENDPOINT_URL"], ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]])
+@pytest.mark.parametrize(
+    "variables", [["AWS_ENDPOINT"], ["AWS_ENDPOINT_URL"], ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]]
+)
 async def test_the_environment_says_where_s3_is(
     seaweedfs: Server, monkeypatch: pytest.MonkeyPatch, variables: list[str]
 ) -> None:
@@ -54,10 +56,10 @@ async def test_the_environment_says_where_s3_is(
         monkeypatch.setenv(variable, "http://127.0.0.1:1")
     monkeypatch.setenv(variables[0], seaweedfs.endpoint_url)
     options = {name: value for name, value in seaweedfs.options.items() if name != "endpoint_url"}
-    storage = S3Storage(BUCKET, f"by {len(variables)}.json", **options)
+    storage = S3Storage(BUCKET, f"by {variables[0]}.json", **options)
     etag = await storage.write(b"found")
     assert await storage.read() == (b"found", etag)
-    assert await S3Storage(BUCKET, f"by {len(variables)}.json", **seaweedfs.options).read() == (
+    assert await S3Storage(BUCKET, f"by {variables[0]}.json", **seaweedfs.options).read() == (
         b"found",
         etag,
     )

@@ -56,8 +56,6 @@ class CloudStorage:
     """One object in a bucket, whichever cloud it is in."""
 
     scheme: ClassVar[str]
-    # Those of the environment that name a server, as obstore heeds them.
-    _endpoint_variables: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,
@@ -69,9 +67,7 @@ class CloudStorage:
     ) -> None:
         self._bucket_url = f"{self.scheme}://{bucket}/"
         self.url = self._bucket_url + key
-        self.endpoint_url = endpoint_url or next(
-            filter(None, map(os.environ.get, self._endpoint_variables)), None
-        )
+        self.endpoint_url = endpoint_url
         # What is proven of one queue's storage is proven of every queue's in the same bucket.
         self._place = self._bucket_url, endpoint_url
         self._store = _build(open_store, {**_TIMEOUTS, **http})
@@ -182,14 +178,13 @@ class S3Storage(CloudStorage):
     from `session`: any boto3, botocore or aioboto3 session; or else from the environment
     (`AWS_ACCESS_KEY_ID` …), a web identity, or the role of the container or machine. For a
     profile, give `session=boto3.Session(profile_name=…)`. Without an `endpoint_url` it is that
-    of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. `client_options` are obstore's,
+    of AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_ENDPOINT. `client_options` are obstore's,
     such as `{"timeout": "60s"}`; by default a request may take 10 seconds, and longer for
     large objects beside the queue.
     Raises ConfigurationError when the arguments make no sense.
     """
 
     scheme = "s3"
-    _endpoint_variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
     def __init__(
         self,
@@ -214,7 +209,7 @@ class S3Storage(CloudStorage):
         if session is not None and not hasattr(session, "get_credentials"):
             raise ConfigurationError(f"session has no get_credentials(): {type(session).__name__}")
         # obstore would look there by itself, but then refuse an address that begins with http://.
-        endpoint_url = endpoint_url or _set_in("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+        endpoint_url = endpoint_url or _set_in("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
         provider: KeyCredentials | SessionCredentials | None = None
         if access_key_id and secret_access_key:
             provider = KeyCredentials(access_key_id, secret_access_key, session_token)
