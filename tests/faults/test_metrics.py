@@ -143,6 +143,23 @@ def test_totals_never_go_back():
     run(main())
 
 
+def test_one_that_has_led_tells_no_more_how_large_the_queue_was():
+    async def main():
+        storage = FaultyStorage()
+        async with brokering(storage) as broker, brokering(FaultyStorage(storage.inner)) as other:
+            metrics = Metrics(broker)
+            await broker.lead(lambda q: q.enqueue("mail"))
+            assert samples(metrics)["bucketq_queue_bytes",] == len(storage.versions[-1])
+            storage.is_down = True
+            while not other.is_leading:
+                await asyncio.sleep(1)
+            assert ("bucketq_queue_bytes",) not in samples(metrics)
+            assert samples(Metrics(other))["bucketq_queue_bytes",] > 0
+            storage.is_down = False
+
+    run(main())
+
+
 def test_one_that_waits_tells_of_no_jobs():
     async def main():
         storage = FaultyStorage()

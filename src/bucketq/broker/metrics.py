@@ -142,6 +142,10 @@ def _of_broker(broker: Broker) -> Iterator[Metric]:
         yield _gauge("bucketq_epoch", "The number of the election that the leader has won.", leader.epoch)
     yield from _of_engine(broker.figures)
     if (glance := broker.glance()) is not None:
+        # Who has led before knows only how large it was then.
+        yield _gauge(
+            "bucketq_queue_bytes", "The size of queue.json with the last commit.", broker.figures.queue_bytes
+        )
         yield from _of_queue(glance)
     yield _gauge(
         "bucketq_queue_bytes_max",
@@ -172,7 +176,6 @@ def _of_engine(figures: Figures) -> Iterator[Metric]:
     yield _counter("bucketq_storage_failures", "Other failures of the storage.", figures.failures)
     yield _counter("bucketq_claims", "Jobs that were given to workers.", figures.claims)
     yield _counter("bucketq_retries", "Attempts that failed, and whose job waits again.", figures.retries)
-    yield _gauge("bucketq_queue_bytes", "The size of queue.json with the last commit.", figures.queue_bytes)
     yield _histogram(
         "bucketq_write_seconds",
         "How long writes of queue.json took, whatever they were answered.",
