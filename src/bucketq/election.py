@@ -1,7 +1,7 @@
 """Election: which broker leads, decided by compare-and-set on queue.json.
 
     nobody leads ──────────────────────────▶ ELECTED, epoch + 1
-    I lead ────────────────────────────────▶ ALREADY_LEADER
+    I lead ────────────────────────────────▶ ALREADY_LEADER, with another beat
     another leads, its heart beats ────────▶ OTHER_LEADER
     another leads, its heart stands still ─▶ ELECTED, epoch + 1
     others kept writing faster ────────────▶ CONFLICT: look again

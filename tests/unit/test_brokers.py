@@ -49,8 +49,12 @@ def elect(state, broker, stale=None):
 
 def test_the_first_candidate_leads_and_others_learn_who():
     state = QueueState()
-    assert elect(state, "a").outcome is Election.ELECTED
-    assert elect(state, "a").outcome is Election.ALREADY_LEADER
+    outcome, first = elect(state, "a")
+    assert outcome is Election.ELECTED
+    outcome, again = elect(state, "a")
+    assert (outcome, again.epoch) == (Election.ALREADY_LEADER, 1)
+    assert again.beat_at > first.beat_at, "whoever waits can see that it is there again"
+    assert elect(state, "b", first).outcome is Election.OTHER_LEADER
     outcome, leader = elect(state, "b")
     assert (outcome, leader.broker, leader.address, leader.epoch) == (Election.OTHER_LEADER, "a", "a:7420", 1)
 

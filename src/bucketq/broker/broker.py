@@ -293,16 +293,17 @@ class Broker:
         self.terms += 1
         self._note_epoch(term.leader)
         self._changed.set()
-        alive_s = self._clock.monotonic_s()
+        # Others have seen that it lives no sooner than that was sent, however long it waited for its turn.
+        alive_s = term.queue.landed_sent_s
         while not self._stopping.is_set():
-            await self._sleep(self._beats.interval_s)
+            trusted_until_s = alive_s + self._beats.timeout_s
+            await self._sleep(min(self._beats.interval_s, trusted_until_s - self._clock.monotonic_s()))
             if self._stopping.is_set():
                 return
             try:
-                left_s = alive_s + self._beats.timeout_s - self._clock.monotonic_s()
-                async with asyncio.timeout(max(0, left_s)):
-                    # Others have seen it no sooner, however long it waited for its turn to be sent.
-                    leader, alive_s = await term.queue.beat(self.id)
+                async with asyncio.timeout(max(0, trusted_until_s - self._clock.monotonic_s())):
+                    leader = await term.queue.beat(self.id)
+                    alive_s = term.queue.landed_sent_s
             except TimeoutError:
                 leader, why = None, "no heartbeat was stored for too long"
             except (BucketQError, OSError) as error:

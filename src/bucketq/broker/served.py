@@ -84,10 +84,15 @@ class ServedQueue(BrokerQueue):
             return Result(Election.CONFLICT, None)
         return result
 
-    async def beat(self, broker: str) -> tuple[Leader | None, float]:
-        """Say that the broker lives; tell who leads, and when, by the monotonic clock, that was sent."""
+    async def beat(self, broker: str) -> Leader | None:
+        """Say that the broker lives; tell who leads."""
         leader: Leader | None = await self._submit(Beat(broker, self._clock.now()))
-        return leader, self._opened().landed_sent_s
+        return leader
+
+    @property
+    def landed_sent_s(self) -> float:
+        """When the write that landed last was sent for the first time, by the monotonic clock."""
+        return self._opened().landed_sent_s
 
     async def resign(self, broker: str) -> None:
         """Finish what was begun, let nobody lead, and close."""

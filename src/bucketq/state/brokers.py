@@ -19,7 +19,8 @@ class WithBrokers(Contents):
         """Let a broker lead if nobody does, or only one whose heart stands still: `stale`."""
         leader = self.leader
         if leader is not None and leader.broker == broker:
-            return Result(Election.ALREADY_LEADER, leader)
+            # Whoever comes back to it has to show that it lives, as with every beat.
+            return Result(Election.ALREADY_LEADER, self.beat(broker, now))
         if leader is not None and leader != stale:
             return Result(Election.OTHER_LEADER, leader)
         self.epoch += 1
