@@ -71,7 +71,7 @@ async def test_a_viewer_sees_everything_and_no_button(chromium, queue, shop, tok
         await page.evaluate(
             """() => {
                 const id = Number(document.querySelector('.bq-table-box').id.slice(1));
-                getElement(id).$emit('act', { action: 'pause', key: 'send_email' });
+                getElement(id).$emit('act', { action: 'pause', id: 'send_email' });
             }"""
         )
         await page.goto(f"http://{shop.http}/dashboard/jobs")

@@ -13,10 +13,10 @@ brokers (`bucketq dashboard URL`). NiceGUI is imported in this room alone, and o
 A page is a function that takes a `Frame`, and a line in the table of `pages`:
 
     def draw_workers(frame: Frame) -> None:                         # may be `async def`
-        workers = Table([Column("name", "Worker")], key="name")     # and see `parts`
+        workers = Table([Column("id", "Worker")], label="Workers")  # and see `parts`
 
         def show(look: Look) -> None:
-            workers.show([{"name": row.name} for row in worker_rows(look)])
+            workers.show([{"id": row.name} for row in worker_rows(look)])
 
         frame.each_look(show)      # now, and whenever the queue has changed; at most once a second
         frame.act(

@@ -1,10 +1,10 @@
 """Table: rows of text, with links, bars and buttons. On a phone each row is a card.
 
-    jobs = table([Column("id", "Job", link="path"), Column("status", "Status")], label="Jobs")
+    jobs = Table([Column("id", "Job", link="path"), Column("status", "Status")], label="Jobs")
     jobs.show([{"id": "0192…", "path": "/jobs/0192…", "status": "queued"}])
 
-What a row holds is shown as text, whatever it looks like. A row that stays keeps its place in the
-browser, and with it the focus of whoever goes through the table by keyboard.
+What a row holds is shown as text, whatever it looks like. A row that stays, by its `id`, keeps its
+place in the browser, and with it the focus of whoever goes through the table by keyboard.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,12 +45,9 @@ class Action(NamedTuple):
 class Table(Element, component="assets/table.js"):
     """A table of the dashboard."""
 
-    def __init__(
-        self, columns: Sequence[Column], *, key: str = "id", label: str = "", actions: Sequence[Action] = ()
-    ) -> None:
+    def __init__(self, columns: Sequence[Column], *, label: str, actions: Sequence[Action] = ()) -> None:
         super().__init__()
         self._links = [one.link for one in columns if one.link]
-        self._key = key
         self._acts = {one.name: one.act for one in actions}
         self._shown: Sequence[Row] = ()
         self._props["columns"] = [
@@ -70,7 +67,6 @@ class Table(Element, component="assets/table.js"):
             {"name": one.name, "label": one.label, "isGrave": one.is_grave} for one in actions
         ]
         self._props["rows"] = []
-        self._props["rowKey"] = key
         self._props["label"] = label
         self.on("act", self._act)
 
@@ -87,7 +83,7 @@ class Table(Element, component="assets/table.js"):
     async def _act(self, event: GenericEventArguments) -> None:
         asked = event.args if isinstance(event.args, dict) else {}
         act = self._acts.get(asked.get("action", ""))
-        row = next((row for row in self._shown if row[self._key] == asked.get("key")), None)
+        row = next((row for row in self._shown if row["id"] == asked.get("id")), None)
         # It may have gone while somebody was about to click.
         if act is not None and row is not None:
             await act(row)

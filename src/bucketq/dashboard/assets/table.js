@@ -2,7 +2,7 @@
 export default {
   template: `
     <div class="bq-table-box">
-      <table class="bq-table" :aria-label="label || null">
+      <table class="bq-table" :aria-label="label">
         <thead>
           <tr>
             <th v-for="column in columns" :key="column.field" scope="col" :class="{ 'bq-number': column.isNumber }">
@@ -12,7 +12,7 @@ export default {
           </tr>
         </thead>
         <tbody>
-          <tr v-for="row in rows" :key="row[rowKey]">
+          <tr v-for="row in rows" :key="row.id">
             <td
               v-for="column in columns"
               :key="column.field"
@@ -40,7 +40,7 @@ export default {
                 class="bq-row-button"
                 :class="{ 'bq-grave': action.isGrave }"
                 :aria-label="action.label + ' ' + row[columns[0].field]"
-                @click="$emit('act', { action: action.name, key: row[rowKey] })"
+                @click="$emit('act', { action: action.name, id: row.id })"
               >
                 {{ action.label }}
               </button>
@@ -50,7 +50,7 @@ export default {
       </table>
     </div>
   `,
-  props: { columns: Array, rows: Array, rowKey: String, label: String, actions: Array },
+  props: { columns: Array, rows: Array, label: String, actions: Array },
   emits: ["act"],
   methods: {
     isBlank: (value) => value === "" || value === null || value === undefined,

@@ -22,13 +22,12 @@ def draw_overview(frame: Frame) -> None:
         done = card("done")
         wait = card("wait")
         run = card("run")
-    with empty(
+    beginning = empty(
         "inbox",
         "Nothing has been enqueued yet",
         "Enqueue a first job; it shows here within a second.",
         f'bucketq enqueue hello \'{{"name": "world"}}\' --url {frame.house.url}',
-    ) as beginning:
-        pass
+    )
     with ui.element("div").classes("bq-charts") as charts:
         LiveChart(
             frame,
