@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 import bucketq
+from tests.acceptance.served import served
 from tests.dashboard.browser import opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -31,6 +32,22 @@ async def test_storage_shows_the_requests_and_what_they_cost(chromium, dashboard
         before = int(await reads.inner_text())
         # Looking costs a read a second, which counts like any other.
         await expect(reads).not_to_have_text(str(before))
+
+
+async def test_storage_says_whole_what_a_budget_does(chromium, tmp_path):
+    prices = ("--price-per-1000-writes", "1000", "--budget-per-month", "5000")
+    with served(f"file://{tmp_path}/queue.json", "--dashboard", *prices) as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(f"grpc://{broker.address}") as queue, opened(chromium) as page:
+            for _ in range(4):
+                await queue.enqueue("mail")
+            await page.goto(f"http://{broker.http}/dashboard/storage")
+            await expect(page.locator(".bq-notice")).to_contain_text(
+                "the budget of $5,000 a month", ignore_case=True
+            )
+            await expect(page.get_by_role("row", name="writes of queue.json")).to_contain_text("$1,000")
+            cut = "cards => cards.filter(card => card.scrollWidth > card.clientWidth).map(card => card.innerText)"
+            assert await page.locator(".bq-card div").evaluate_all(cut) == []
 
 
 async def test_raw_state_is_queue_json_without_tokens(chromium, broker, dashboard):

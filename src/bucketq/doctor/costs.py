@@ -23,16 +23,16 @@ def estimate(url: str, endpoint_url: str | None, settings: Settings) -> Iterator
         yield Finding(_ABOUT, Level.OK, f"requests cost nothing ({prices.of})")
         return
     found = (
-        f"by the prices of {prices.of}, a broker at rest costs ${leader:.2f} a month while it leads and"
-        f" ${waiting:.2f} while it waits; a commit each second ${3 * leader:.2f}"
+        f"by the prices of {prices.of}, a broker at rest costs ${leader:,.2f} a month while it leads and"
+        f" ${waiting:,.2f} while it waits; a commit each second ${3 * leader:,.2f}"
     )
     budget = settings.budget_per_month
     if 0 < budget < leader:
         advice = (
-            f"The budget of ${budget:.2f} is less than a leader costs at rest: its commits will be as far"
+            f"The budget of ${budget:,.2f} is less than a leader costs at rest: its commits will be as far"
             " apart as they can be. See docs/operations.md, A budget."
         )
         yield Finding(_ABOUT, Level.WARNING, found, advice)
     else:
-        inside = f"; the budget is ${budget:.2f}" if budget else ""
+        inside = f"; the budget is ${budget:,.2f}" if budget else ""
         yield Finding(_ABOUT, Level.OK, found + inside)

@@ -60,10 +60,10 @@ class SpendingTold(Told, omit_defaults=False):
 
     def spelt(self) -> str:
         """The same in a line."""
-        told = f"${self.dollars_per_month:.2f} a month at this pace, by the prices of {self.prices_of}"
+        told = f"${self.dollars_per_month:,.2f} a month at this pace, by the prices of {self.prices_of}"
         if not self.budget_per_month:
             return told
-        told += f"; the budget is ${self.budget_per_month:.2f}"
+        told += f"; the budget is ${self.budget_per_month:,.2f}"
         if self.least_per_month is not UNSET:
-            return f"{told}, which cannot be kept: this load costs ${self.least_per_month:.2f} at the least"
+            return f"{told}, which cannot be kept: this load costs ${self.least_per_month:,.2f} at the least"
         return f"{told}, and holds commits {self.held_seconds:.1f} s apart" if self.is_held_back else told

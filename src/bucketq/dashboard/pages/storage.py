@@ -32,7 +32,7 @@ async def draw_storage(frame: Frame) -> None:
     with cards():
         cost, spent = card("a month"), card("so far")
         pace, size, took = card("writes of queue.json"), card("queue.json"), card("read in")
-    note = text("p", "", "bq-note")
+    held, note = text("p", "", "bq-notice"), text("p", "", "bq-note")
     is_all = own is None or frame.house.inside is not None
     whose = "the leader" if own is None else "this broker" if is_all else "this dashboard"
     with panel(f"Requests of {whose}"):
@@ -40,13 +40,18 @@ async def draw_storage(frame: Frame) -> None:
 
     def show(spending: Spending) -> None:
         if is_all:
-            cost.show(_dollars(spending.dollars_per_month), _spell_budget(spending))
+            budget = spending.budget_per_month
+            cost.show(
+                _dollars(spending.dollars_per_month), f"of {_dollars(budget)}" if budget else "at this pace"
+            )
         else:
             # Who writes is not known, but how often somebody does.
             writes = Requests(writes=frame.watch.history.commits_per_s)
             cost.show(_dollars(spending.prices.per_month(writes)), "all writes, about")
         spent.show(_dollars(spending.dollars), f"by {whose}")
         kinds.show(_rows(spending))
+        held.text = _spell_held(spending)
+        held.set_visibility(bool(held.text))
         note.text = _spell_prices(spending.prices, is_all)
 
     def show_look() -> None:
@@ -80,13 +85,15 @@ def _rows(spending: Spending) -> list[Row]:
     return rows
 
 
-def _spell_budget(spending: Spending) -> str:
-    if not spending.budget_per_month:
-        return "at this pace"
+def _spell_held(spending: Spending) -> str:
+    """What the budget does to the commits, if it does something."""
+    budget = f"the budget of {_dollars(spending.budget_per_month)} a month"
     if spending.least_per_month is not None:
-        return f"beyond the budget of {_dollars(spending.budget_per_month)}"
-    held = f", commits {spell_time(spending.interval_s)} apart for it" if spending.is_held_back else ""
-    return f"of {_dollars(spending.budget_per_month)}{held}"
+        least = _dollars(spending.least_per_month)
+        return f"{budget.capitalize()} cannot be kept: this load costs {least} at the least. Work goes on."
+    if not spending.is_held_back:
+        return ""
+    return f"Commits are held {spell_time(spending.interval_s)} apart, to stay inside {budget}."
 
 
 def _spell_prices(prices: Prices, is_all: bool) -> str:
@@ -100,11 +107,15 @@ def _spell_prices(prices: Prices, is_all: bool) -> str:
 def _dollars(amount: float, digits: int = 2) -> str:
     """An amount of money.
 
-    >>> _dollars(0), _dollars(0.0021), _dollars(1234.5), _dollars(0.0054, digits=5)
-    ('$0', '< $0.01', '$1,234.50', '$0.0054')
+    >>> _dollars(0), _dollars(0.0021), _dollars(12.5), _dollars(1234.5)
+    ('$0', '< $0.01', '$12.50', '$1,234')
+    >>> _dollars(0.0054, digits=5), _dollars(1, digits=5)
+    ('$0.0054', '$1')
     """
     if not amount:
         return "$0"
     if digits == 2 and amount < 0.01:
         return "< $0.01"
-    return f"${amount:,.2f}" if digits == 2 else f"${amount:.{digits}f}".rstrip("0")
+    if digits == 2:
+        return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"
+    return f"${amount:,.{digits}f}".rstrip("0").rstrip(".")
