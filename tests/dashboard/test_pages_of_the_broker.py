@@ -46,7 +46,7 @@ async def test_storage_says_whole_what_a_budget_does(chromium, tmp_path):
                 "the budget of $5,000 a month", ignore_case=True
             )
             await expect(page.get_by_role("row", name="writes of queue.json")).to_contain_text("$1,000")
-            cut = "cards => cards.filter(card => card.scrollWidth > card.clientWidth).map(card => card.innerText)"
+            cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"
             assert await page.locator(".bq-card div").evaluate_all(cut) == []
 
 

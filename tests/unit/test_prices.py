@@ -1,9 +1,13 @@
 """What requests cost: the list prices, whose they are, and what settings make of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from bucketq import ConfigurationError, Settings
+from bucketq.account import Spending
 from bucketq.prices import AZURE, FREE, GCS, MONTH_S, R2, S3, Requests, list_prices, prices_of
+from bucketq.told import SpendingTold
 
 
 @pytest.mark.parametrize(
@@ -55,3 +59,11 @@ def test_settings_win_one_by_one():
 def test_a_price_that_is_none_is_refused(price):
     with pytest.raises(ConfigurationError, match="price_per_1000_writes"):
         Settings(price_per_1000_writes=price)
+
+
+def test_a_budget_that_holds_nothing_apart_is_not_said_to_do_so():
+    spending = Spending(Requests(), Requests(), FREE, 0.0, 1234.5, budget_per_month=3000, is_held_back=True)
+    told = f"$1,234.50 a month at this pace, by the prices of {FREE.of}; the budget is $3,000.00"
+    assert SpendingTold.of(spending).spelt() == told
+    held = replace(spending, interval_s=0.04)
+    assert SpendingTold.of(held).spelt() == f"{told}, and holds commits 40 ms apart"

@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 from bucketq.account import Spending
 from bucketq.prices import Requests
 from bucketq.told.shape import Told
+from bucketq.words import spell_time
 
 
 class RequestsTold(Told, omit_defaults=False):
@@ -66,4 +67,6 @@ class SpendingTold(Told, omit_defaults=False):
         told += f"; the budget is ${self.budget_per_month:,.2f}"
         if self.least_per_month is not UNSET:
             return f"{told}, which cannot be kept: this load costs ${self.least_per_month:,.2f} at the least"
-        return f"{told}, and holds commits {self.held_seconds:.1f} s apart" if self.is_held_back else told
+        return (
+            f"{told}, and holds commits {spell_time(self.held_seconds)} apart" if self.held_seconds else told
+        )

@@ -91,7 +91,7 @@ def _spell_held(spending: Spending) -> str:
     if spending.least_per_month is not None:
         least = _dollars(spending.least_per_month)
         return f"{budget.capitalize()} cannot be kept: this load costs {least} at the least. Work goes on."
-    if not spending.is_held_back:
+    if not spending.interval_s:
         return ""
     return f"Commits are held {spell_time(spending.interval_s)} apart, to stay inside {budget}."
 
