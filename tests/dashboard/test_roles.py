@@ -79,6 +79,27 @@ async def test_a_viewer_sees_everything_and_no_button(chromium, queue, shop, tok
         assert "send_email" not in (await queue.limits()).paused
 
 
+async def test_a_running_job_is_drawn_anew_when_it_changes_and_not_when_others_do(
+    chromium, queue, shop, tokens
+):
+    async with opened(chromium) as page:
+        await sign_in(page, shop, tokens[0]["viewer"])
+        overview = await page.context.new_page()
+        await overview.goto(f"http://{shop.http}/dashboard/")
+        queued = overview.locator(".bq-card", has_text="queued").locator(".bq-card-value").first
+        await page.goto(f"http://{shop.http}/dashboard/jobs/{queue.ids['running']}")
+        badge = page.locator(".bq-badge")
+        await expect(badge).to_have_text("running")
+        await badge.evaluate("badge => badge.dataset.seen = 'before'")
+        for _ in range(3):
+            before = await queued.inner_text()
+            await queue.enqueue("other")
+            await expect(queued).not_to_have_text(before)
+        await expect(badge).to_have_attribute("data-seen", "before")
+        await queue.cancel(queue.ids["running"])
+        await expect(badge).to_have_text("cancelling")
+
+
 async def test_a_producer_cancels_and_schedules_and_no_more(chromium, queue, shop, tokens):
     async with opened(chromium) as page:
         await sign_in(page, shop, tokens[0]["producer"])

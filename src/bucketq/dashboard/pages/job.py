@@ -50,9 +50,15 @@ class _JobView:
             return
         # One in a segment is not in the look: it has neither begun nor ended.
         seen = look.state.find(self._id)
-        if seen != self._job and not (seen is None and look.state.backlog.may_hold(self._id)):
+        if self._shown(seen) != self._shown(self._job) and not (
+            seen is None and look.state.backlog.may_hold(self._id)
+        ):
             self._is_reading = True
             background_tasks.create(self._read_again(), name="bucketq dashboard job")
+
+    def _shown(self, job: Job | None) -> Job | None:
+        # The look has what is not for everybody.
+        return job and self._frame.visitor.caller.shown(job)
 
     async def _read_again(self) -> None:
         try:
