@@ -138,6 +138,7 @@ def series(now, before=0.0, **labels):
 WELL = {
     "bucketq_leading": [*series(1), ({"job": "bucketq", "instance": "b"}, 0, 0)],
     "bucketq_leader_changes_total": series(1, 1),
+    "bucketq_jobs": [*series(9, status="queued"), *series(5, status="in_progress")],
     "bucketq_longest_wait_seconds": series(20),
     "bucketq_entrypoint_longest_wait_seconds": series(20, entrypoint="mail"),
     "bucketq_claims_total": series(1000),
@@ -162,6 +163,7 @@ TROUBLES = {
     "BucketqTwoLeaders": {"bucketq_leading": [*series(1), ({"job": "bucketq", "instance": "b"}, 0, 1)]},
     "BucketqLeaderChanges": {"bucketq_leader_changes_total": series(6, 1)},
     "BucketqStuck": {
+        "bucketq_jobs": [*series(9, status="queued"), *series(0, status="in_progress")],
         "bucketq_longest_wait_seconds": series(1000),
         "bucketq_claims_total": series(9, 9),
         "bucketq_retries_total": series(9, 9),
@@ -187,6 +189,10 @@ def firing(world):
 
 def test_when_all_is_well_no_alert_fires():
     assert firing(WELL) == set()
+
+
+def test_long_jobs_that_all_workers_are_busy_with_are_no_trouble():
+    assert firing({**WELL, **TROUBLES["BucketqStuck"], "bucketq_jobs": WELL["bucketq_jobs"]}) == set()
 
 
 def test_where_no_broker_is_there_somebody_says_so():
