@@ -246,6 +246,30 @@ def test_a_leader_keeps_its_term_and_the_budget():
     run(main())
 
 
+def test_whoever_ends_is_not_held_back():
+    async def main():
+        storage = FaultyStorage()
+        storage.latency_s = 0.1
+        patient = Beats(interval_s=20, timeout_s=60)
+        async with brokering(storage, patient, budget_per_month=0.1) as broker:
+            await broker.lead(lambda q: work_for(3600, q))
+            assert broker.spending.interval_s == 10
+            await asyncio.sleep(11)
+            await broker.lead(lambda q: q.enqueue("mail"))
+            began_s = now_s()
+        assert now_s() - began_s < 1, "another one can lead at once"
+        assert "leader" not in await storage.document()
+        async with queue_on(storage, budget_per_month=0.1) as q:
+            await work_for(3600, q)
+            last = [asyncio.create_task(q.enqueue("mail")) for _ in range(5)]
+            await asyncio.sleep(0)
+            began_s = now_s()
+        assert now_s() - began_s < 3, "for the last jobs, and for what was finished"
+        await asyncio.gather(*last)
+
+    run(main())
+
+
 def test_a_leader_that_cannot_keep_its_budget_keeps_its_term(caplog):
     async def main():
         storage = FaultyStorage()

@@ -216,6 +216,8 @@ class Broker:
     def stop(self) -> None:
         """Make `run` finish: take nothing more, flush, step down, return."""
         self._stopping.set()
+        if self._term is not None:
+            self._term.queue.make_haste()
 
     async def run(self) -> None:
         """Wait, be elected, lead, and so on, until `stop`."""

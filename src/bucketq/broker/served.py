@@ -94,8 +94,13 @@ class ServedQueue(BrokerQueue):
         """When the write that landed last was sent for the first time, by the monotonic clock."""
         return self._opened().landed_sent_s
 
+    def make_haste(self) -> None:
+        """Leave no more time between commits: this is about to end."""
+        self._opened().make_haste()
+
     async def resign(self, broker: str) -> None:
         """Finish what was begun, let nobody lead, and close."""
+        self.make_haste()
         try:
             await self._submit(StepDown(broker))
         finally:
