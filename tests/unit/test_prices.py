@@ -62,8 +62,12 @@ def test_a_price_that_is_none_is_refused(price):
 
 
 def test_a_budget_that_holds_nothing_apart_is_not_said_to_do_so():
-    spending = Spending(Requests(), Requests(), FREE, 0.0, 1234.5, budget_per_month=3000, is_held_back=True)
+    none = Requests()
+    spending = Spending(
+        requests=none, per_s=none, prices=FREE, dollars=0, dollars_per_month=1234.5, budget_per_month=3000
+    )
     told = f"$1,234.50 a month at this pace, by the prices of {FREE.of}; the budget is $3,000.00"
-    assert SpendingTold.of(spending).spelt() == told
-    held = replace(spending, interval_s=0.04)
+    for is_held_back in (False, True):
+        assert SpendingTold.of(replace(spending, is_held_back=is_held_back)).spelt() == told
+    held = replace(spending, is_held_back=True, interval_s=0.04)
     assert SpendingTold.of(held).spelt() == f"{told}, and holds commits 40 ms apart"
