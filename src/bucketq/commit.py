@@ -20,10 +20,9 @@ An operation that needs a segment of the backlog which has not been read is not 
 is handed back, to be submitted again when the segment is on the shelf.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from bucketq.account import Account
 from bucketq.archive_name import version_of_batch
@@ -45,6 +44,7 @@ from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation, claims_of, operations_in
 from bucketq.pace import Pace
 from bucketq.patience import Patience
+from bucketq.pending import Pending, give_answer, refuse
 from bucketq.retry import Backoff
 from bucketq.segment import Needed
 from bucketq.settings import Settings
@@ -55,22 +55,6 @@ from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, describe
 from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
-
-
-IfAbandoned = Callable[[Any], Operation | None]
-
-
-class Pending(NamedTuple):
-    """An operation on its way, and who waits for its answer, if anybody does.
-
-    `if_abandoned` turns the answer of an operation whose caller has gone away into the
-    operation that sets things right again.
-    """
-
-    operation: Operation
-    answer: "asyncio.Future[Any] | None"
-    if_abandoned: IfAbandoned | None = None
-
 
 Answers = list[tuple[Pending, object]]
 
@@ -355,19 +339,15 @@ class Committer:
             return True
         if self.state.signatures.forgotten_version >= version:
             raise _unknown(error) from error
+        # A conflict and a slow-down are answers.
+        if not isinstance(error, CASConflictError | SlowDownError):
+            self.figures.unknown_lost += 1
         if is_last:
-            self._note_lost(error)
             raise CASConflictError(
                 f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
                 " changed. Try again, or let one BrokerQueue write for many callers."
             ) from error
-        self._note_lost(error)
         return False
-
-    def _note_lost(self, error: Exception) -> None:
-        # A conflict and a slow-down are answers.
-        if not isinstance(error, CASConflictError | SlowDownError):
-            self.figures.unknown_lost += 1
 
     async def _look(self, patience: Patience, unanswered: Exception | None = None) -> bool:
         """Bring the cache up to date; say whether the object had changed."""
@@ -429,21 +409,6 @@ class Committer:
             )
 
 
-def refuse(batch: list[Pending], error: Exception | None) -> None:
-    """Tell everybody who waits of an error, or that nothing will come any more."""
-    for pending in batch:
-        if pending.answer is not None and not pending.answer.done():
-            if error is None:
-                pending.answer.cancel()
-            else:
-                pending.answer.set_exception(error)
-
-
-def ignore(answer: "asyncio.Future[Any]") -> None:
-    """Let an answer go that nobody waits for, be it an error."""
-    _ = answer.cancelled() or answer.exception()
-
-
 def _outcome(state: QueueState, operation: Operation) -> object:
     try:
         return state.apply(operation)
@@ -453,20 +418,6 @@ def _outcome(state: QueueState, operation: Operation) -> object:
 
 def _any_is_answered(answers: Answers) -> bool:
     return not all(isinstance(outcome, SegmentNeededError) for _, outcome in answers)
-
-
-def give_answer(pending: Pending, outcome: object) -> Operation | None:
-    """Tell whoever waits; return what sets things right again if nobody does any more."""
-    if pending.answer is None:
-        return None
-    if not pending.answer.done():
-        if isinstance(outcome, Exception):
-            pending.answer.set_exception(outcome)
-        else:
-            pending.answer.set_result(outcome)
-    elif pending.if_abandoned and not isinstance(outcome, Exception):
-        return pending.if_abandoned(outcome)
-    return None
 
 
 def _unknown(error: Exception) -> OutcomeUnknownError:

@@ -15,13 +15,14 @@ from typing import Any, Self
 
 from bucketq.account import Account, Spending
 from bucketq.clock import Clock, SystemClock
-from bucketq.commit import Committer, IfAbandoned, Pending, refuse
+from bucketq.commit import Committer
 from bucketq.errors import QueueClosedError
 from bucketq.figures import Figures
 from bucketq.group import GroupCommit
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
+from bucketq.pending import IfAbandoned, Pending, refuse
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.settings import Settings

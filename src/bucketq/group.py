@@ -14,12 +14,13 @@ from contextlib import suppress
 from typing import Any
 
 from bucketq.clock import Clock
-from bucketq.commit import Committer, IfAbandoned, Pending, Rest, refuse
+from bucketq.commit import Committer, Rest
 from bucketq.errors import QueueClosedError
 from bucketq.glance import Glance
 from bucketq.job import Job
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.operation.chores import DropArchived
+from bucketq.pending import IfAbandoned, Pending, refuse
 from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from bucketq.clock import Clock
-from bucketq.commit import Committer, ignore
+from bucketq.commit import Committer
 from bucketq.errors import QueueClosedError
 from bucketq.operation import Operation
 from bucketq.operation.schedules import Fire
+from bucketq.pending import ignore
 
 _HEAD_START_S = 5.0
 _AGAIN_AFTER_S = 10.0

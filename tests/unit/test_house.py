@@ -55,7 +55,7 @@ FLOORS = [
     {"state"},
     {"timeouts", "told", "difference", "glance"},
     {"codec", "operation", "stale"},
-    {"storage", "patience"},
+    {"storage", "patience", "pending"},
     {"lookout"},
     {"commit", "side_objects"},
     {

@@ -16,13 +16,13 @@ from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.door import Door
 from bucketq.broker.serving import Inside
 from bucketq.clock import SystemClock
-from bucketq.commit import IfAbandoned
 from bucketq.dashboard.inside_brokers import InsideBrokers
 from bucketq.dashboard.visitor import Visitor
 from bucketq.dashboard.watch import Watch
 from bucketq.embedded import WIDEST_S, DirectQueue
 from bucketq.errors import ConfigurationError, UnauthenticatedError
 from bucketq.operation import Operation
+from bucketq.pending import IfAbandoned
 from bucketq.remote.message_brokers import MessageBrokers
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from bucketq.archive import Archive
 from bucketq.clock import Clock, SystemClock
-from bucketq.commit import IfAbandoned, ignore
 from bucketq.ending import Ending
 from bucketq.errors import (
     ConfigurationError,
@@ -26,6 +25,7 @@ from bucketq.mint import Mint
 from bucketq.new_job import JobOptions, is_text, new_job, with_trace
 from bucketq.operation import Adopt, Enqueue, EnqueueBatch, Operation, Transact, enqueued_by, knowing
 from bucketq.payload import LargePayloads, payload_bytes
+from bucketq.pending import IfAbandoned, ignore
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.storage.port import Bucket, ObjectStoragePort

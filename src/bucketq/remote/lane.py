@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from bucketq.commit import IfAbandoned, Pending, give_answer, refuse
 from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
 from bucketq.mint import Mint
 from bucketq.operation import Answers, Operation, Refresh, bytes_of
+from bucketq.pending import IfAbandoned, Pending, give_answer, refuse
 from bucketq.remote.brokers import Brokers, Leading
 
 _OPERATIONS_MAX = 5000

@@ -7,11 +7,11 @@ from typing import Any, Self, TypeVar
 
 from bucketq.account import Spending
 from bucketq.clock import Clock, SystemClock
-from bucketq.commit import IfAbandoned
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, QueueClosedError
 from bucketq.mint import Mint
 from bucketq.operation import Operation
+from bucketq.pending import IfAbandoned
 from bucketq.queue import Queue
 from bucketq.remote.brokers import Brokers, Leading, UnreachableError
 from bucketq.remote.lane import Lane, choose

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bucketq.clock import Clock
-from bucketq.commit import IfAbandoned
 from bucketq.embedded import DirectQueue
 from bucketq.job import Job
 from bucketq.operation import Operation, enqueued_by
+from bucketq.pending import IfAbandoned
 from bucketq.settings import Settings
 from bucketq.storage.memory import InMemoryStorage
 
