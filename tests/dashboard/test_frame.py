@@ -83,6 +83,7 @@ async def test_a_page_says_when_its_server_is_gone_and_goes_on_when_it_is_back(c
             await expect(page.locator(".bq-state")).to_have_text(re.compile("reading"))
             broker.stop()
             await expect(page.get_by_text("does not answer")).to_be_visible()
+            await expect(page.locator(".bq-state")).to_be_hidden()
             with served(url, "--dashboard", "--http-port", at.rpartition(":")[2]) as again:
                 again.wait_for("leading")
                 await expect(page.get_by_text("does not answer")).to_be_hidden(timeout=30_000)
