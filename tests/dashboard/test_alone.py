@@ -57,6 +57,7 @@ async def test_before_brokers_a_visitor_is_what_their_token_says(chromium, tmp_p
                 await page.get_by_label("Token").fill(tokens.secrets["vic"])
                 await page.get_by_role("button", name="Sign in").click()
                 await expect(page.get_by_text("vic: viewer")).to_be_visible()
+                await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
                 await expect(queued(page)).to_have_text("1")
                 tokens.revoke("vic")
                 await expect(page.get_by_role("alert")).to_contain_text("expired, or was revoked")
@@ -64,6 +65,7 @@ async def test_before_brokers_a_visitor_is_what_their_token_says(chromium, tmp_p
             async with opened(chromium) as page:
                 await page.goto(address)
                 await expect(page.get_by_text("ann: admin")).to_be_visible()
+                await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
 async def test_beyond_this_machine_it_wants_tokens_or_to_be_told(tmp_path):

@@ -254,7 +254,8 @@ class Frame:
             help_button.props('flat round dense aria-label="Keyboard shortcuts" id="bq-help"').classes(
                 "bq-wide"
             )
-            if self.visitor.name:
+            # Whoever came by the token of the environment would be back at once.
+            if self.visitor.name and self.house.needs_token:
                 with (
                     ui.element("form").props(f'method="post" action="{BASE}/sign-out"'),
                     ui.element("button").props('type="submit"').classes("bq-sign-out") as button,
