@@ -252,6 +252,8 @@ class Broker:
                 is_free = self._known is None or stale is not None or is_mine
                 if is_free and (term := await self._stand(stale)):
                     return term
+            except TimeoutError:
+                log.warning("no election was stored within %g s", self._beats.timeout_s)
             except (BucketQError, OSError) as error:
                 log.warning("the queue cannot be looked at: %s", error)
             except Exception:
@@ -279,7 +281,9 @@ class Broker:
         await queue.__aenter__()
         elected = False
         try:
-            outcome, leader = await queue.stand(self.id, self.address, stale, self.http)
+            # Who is elected only later would not be trusted any more.
+            async with asyncio.timeout(self._beats.timeout_s):
+                outcome, leader = await queue.stand(self.id, self.address, stale, self.http)
             elected = outcome in (Election.ELECTED, Election.ALREADY_LEADER)
             if not elected or leader is None:
                 self._known = leader or self._known
