@@ -131,8 +131,8 @@ async def test_a_revoked_token_is_good_for_nothing_within_about_a_second(tmp_pat
         ([], "", "bucketq token new"),
         ([], "web worker hunter2", "BUCKETQ_TOKENS, line 1"),
         (["--tokens-file", "plain"], "web worker hunter2", "not from both"),
-        (["--tls-cert", "a"], None, "its key"),
-        (["--tls-key", "a"], None, "its key"),
+        (["--tls-cert", "a"], None, "goes with --tls-key"),
+        (["--tls-key", "a"], None, "goes with --tls-key"),
         (["--tls-client-ca", "a"], None, "--tls-cert"),
     ],
 )

@@ -157,7 +157,8 @@ def test_two_brokers_and_two_workers_go_on_when_the_leader_is_killed(start):
     for_alice, for_bob = told_to_cli()
     assert start("cli", arguments=for_alice).told() == '"hello, Alice"\n'
     first.end(signal.SIGKILL)
-    assert start("cli", arguments=for_bob).told() == '"hello, Bob"\n'
+    # While nobody leads it may say before that it waits.
+    assert start("cli", arguments=for_bob).told().splitlines()[-1] == '"hello, Bob"'
     assert second.said("leading")
     assert [container.end() for container in (*workers, second)] == [0, 0, 0]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pyarrow as pa
 import pytest
@@ -117,6 +118,14 @@ def test_a_task_that_is_tried_again_adds_nothing_twice(spark, queue):
     assert queue.objects("backlog") == []
 
 
+def wait_until_idle(spark):
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    give_up_s = time.monotonic() + 60
+    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+        assert time.monotonic() < give_up_s, "tasks still run"
+        time.sleep(0.05)
+
+
 def test_a_write_that_fails_leaves_the_queue_as_it_was(spark, queue):
     def fail_in_one_partition(batches):
         yield from batches
@@ -128,6 +137,8 @@ def test_a_write_that_fails_leaves_the_queue_as_it_was(spark, queue):
     with pytest.raises(PySparkException, match="no good"):
         write(frame.mapInArrow(fail_in_one_partition, frame.schema), queue)
     assert sound(queue).live == 10
+    # Tasks of the other partitions may still write when the write has failed.
+    wait_until_idle(spark)
     queue.ask(lambda q: q.collect_garbage(), collect_after_s=0.001)
     assert queue.objects("backlog") == []
 

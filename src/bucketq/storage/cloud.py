@@ -209,7 +209,8 @@ class S3Storage(CloudStorage):
         if session is not None and not hasattr(session, "get_credentials"):
             raise ConfigurationError(f"session has no get_credentials(): {type(session).__name__}")
         # obstore would look there by itself, but then refuse an address that begins with http://.
-        endpoint_url = endpoint_url or _set_in("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+        if endpoint_url is None:
+            endpoint_url = _set_in("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
         provider: KeyCredentials | SessionCredentials | None = None
         if access_key_id and secret_access_key:
             provider = KeyCredentials(access_key_id, secret_access_key, session_token)
