@@ -76,6 +76,11 @@ async def test_beyond_this_machine_it_wants_tokens_or_to_be_told(tmp_path):
     done = await asyncio.to_thread(run, "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 2
     assert "--tokens-file" in done.stderr
+    nobody = tmp_path / "tokens"
+    nobody.write_text("# nobody yet\n")
+    done = await asyncio.to_thread(run, "--port", "0", "--tokens-file", nobody)
+    assert done.returncode == 2
+    assert "make one with `bucketq token new`" in done.stderr
 
 
 async def test_without_tokens_it_answers_to_the_names_of_its_machine_and_to_no_others(tmp_path):

@@ -32,7 +32,10 @@ def _count_nothing(way: str, method: str, outcome: str, seconds: float) -> None:
 
 
 class Door:
-    """Lets callers in, as often as they may come. Without tokens everybody may do everything."""
+    """Lets callers in, as often as they may come. Without tokens everybody may do everything.
+
+    Raises ConfigurationError if there are none among those given.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,9 @@ class Door:
         turnstile: Turnstile | None = None,
         answered: Answered = _count_nothing,
     ) -> None:
+        # Later, when the last one is revoked, nobody comes in; but nobody makes a door for nobody.
+        if tokens is not None and not len(tokens):
+            raise ConfigurationError("there is no token among those given: make one with `bucketq token new`")
         self._tokens = tokens
         self._turnstile = turnstile or Turnstile(Allowance())
         self._answered = answered

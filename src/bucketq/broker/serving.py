@@ -17,7 +17,6 @@ from bucketq.broker.service import Service
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import Tokens
 from bucketq.broker.turnstile import Turnstile
-from bucketq.errors import ConfigurationError
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket
 from bucketq.tls import Tls
@@ -72,7 +71,7 @@ async def serving(
     metrics = Metrics(broker)
     metrics.waiting.set_function(lambda: turnstile.waiting)
     service = Service(broker, allowance, turnstile)
-    door = Door(_some(known), turnstile, metrics.answered)
+    door = Door(known, turnstile, metrics.answered)
     rpc = Rpc(service)
     grpc_shell = GrpcShell(service, rpc, door, allowance)
     http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins)
@@ -108,10 +107,3 @@ async def _tell_health(broker: Broker, shell: GrpcShell) -> None:
     while True:
         await broker.wait_changed()
         await shell.tell_health()
-
-
-def _some(tokens: Tokens | None) -> Tokens | None:
-    # Later, when the last one is revoked, nobody comes in; but nobody starts a broker for nobody.
-    if tokens is not None and not len(tokens):
-        raise ConfigurationError("there is no token among those given: make one with `bucketq token new`")
-    return tokens

@@ -62,7 +62,7 @@ def _options(lines: Sequence[Line], rows: list[list[Any]], unit: str, is_bars: b
         "backgroundColor": "transparent",
         "textStyle": {"fontFamily": "inherit", "color": _INK},
         "color": [line.colour for line in lines],
-        "grid": {"left": 8, "right": 12, "top": 34, "bottom": 4, "containLabel": True},
+        "grid": {"left": 8, "right": 30, "top": 34, "bottom": 4, "containLabel": True},
         "legend": {
             "top": 0,
             "left": 0,
