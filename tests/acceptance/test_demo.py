@@ -148,7 +148,11 @@ def test_what_can_be_looked_at_and_tried_is_there(run: Run) -> None:
         assert f"\n  {name} " in places
         assert (run.folder / name).exists()
     url, *tried = re.findall(r"^  (?:export BUCKETQ_URL=|\S+bucketq )(.+)$", commands, re.M)
-    assert tried == ["jobs --status dead", "archive --summary", "top"]
+    *looked, shown = tried
+    assert looked == ["jobs --status dead", "archive --summary", "top"]
+    # With the report, if Spark has made one.
+    report = run.folder / "report.html"
+    assert shown == ("dashboard" + (f" --report {report}" if report.exists() else ""))
     command = [sys.executable, "-m", "bucketq", *tried[0].split()]
     told = subprocess.run(command, env=os.environ | {"BUCKETQ_URL": url}, capture_output=True, text=True)
     assert "no such customer" in told.stdout
