@@ -13,7 +13,7 @@ from tests.acceptance.served import served
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs/rest.md").read_text()
-README = (ROOT / "README.md").read_text()
+BROKERS = (ROOT / "docs/brokers.md").read_text()
 # A command, over several lines while a quote is open, and what it prints.
 COMMAND = re.compile(r"^(curl (?:[^'\n]|'[^']*')*)\n((?:#.*\n)?)", re.MULTILINE)
 
@@ -61,7 +61,7 @@ def shown(comment):
     return ".*".join(map(re.escape, comment.removeprefix("#").strip().split("…")))
 
 
-@pytest.mark.parametrize("text", [GUIDE, README], ids=["guide", "README"])
+@pytest.mark.parametrize("text", [GUIDE, BROKERS], ids=["rest", "brokers"])
 def test_every_command_runs_and_prints_what_is_shown(shell, text):
     found = commands(text)
     assert len(found) == text.count("curl -s")
