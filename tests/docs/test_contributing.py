@@ -1,0 +1,26 @@
+"""CONTRIBUTING.md leads newcomers through the house: what it names is there."""
+
+import re
+
+from bucketq.cli.app import app
+from tests.docs.blocks import ROOT
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+WALKS = PAGE[PAGE.index("## Three walks") : PAGE.index("## Adding a test")]
+
+
+def test_every_path_is_there() -> None:
+    paths = re.findall(r"`((?:src|tests|docs|proto|bench|examples)/[^`\s]*)`", PAGE)
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_file_of_a_walk_is_in_the_folder_it_is_said_to_be_in() -> None:
+    for step in re.findall(r"^\d\. (.*?)(?=^\d\. |^#|\Z)", WALKS, re.MULTILINE | re.DOTALL):
+        folders = [ROOT / path for path in re.findall(r"`([\w/]+/)(?:\w+\.py)?`", step)]
+        for name in re.findall(r"`(\w+\.py)`", step):
+            assert any((folder / name).exists() for folder in folders), f"{name} is in none of {folders}"
+
+
+def test_the_command_that_is_followed_is_there() -> None:
+    assert "gc" in {command.name for command in app.registered_commands}
