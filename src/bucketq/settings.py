@@ -125,3 +125,8 @@ class Settings:
                 }
             ):
                 raise ConfigurationError(f"{field.name} must be above 0")
+        if self.queue_bytes_max < self.hot_bytes_max:
+            raise ConfigurationError(
+                f"queue_bytes_max ({self.queue_bytes_max}) is below hot_bytes_max ({self.hot_bytes_max}): new"
+                " work would be refused before any overflows into segments. Lower the one or raise the other."
+            )

@@ -41,7 +41,7 @@ async def test_a_hundred_callers_and_five_writes_a_second(
             told.append((await q.enqueue("mail")).id)
 
     storage = GCSStorage(BUCKET, "jobs.json", **server.options)
-    async with BrokerQueue(storage, settings=Settings(hot_jobs_max=10**6, hot_bytes_max=10**9)) as q:
+    async with BrokerQueue(storage, settings=Settings(hot_jobs_max=10**6, hot_bytes_max=10**7)) as q:
         await asyncio.gather(*(call(q) for _ in range(100)))
     document = json.loads(fake.blobs["jobs.json"].content)
     assert sorted(job["id"] for job in document["jobs"]) == sorted(told)

@@ -248,7 +248,7 @@ def test_a_clock_that_is_set_back_fires_nothing_twice():
 def test_a_full_queue_does_not_keep_waiting_workers_spinning():
     async def main():
         storage = FaultyStorage(InMemoryStorage())
-        async with queue(storage, queue_bytes_max=6000) as q:
+        async with queue(storage, queue_bytes_max=6000, hot_bytes_max=6000) as q:
             await q.schedule("beat", "mail", b"x" * 1500, every=60)
             await q.enqueue("other", b"x" * 2000)
             [held] = await q.dequeue("other")

@@ -12,7 +12,7 @@ LIMIT = 20_000
 @pytest.fixture(params=[BrokerQueue, DirectQueue], ids=["broker", "direct"])
 def open_queue(request):
     def open_queue(storage, **settings):
-        settings = Settings(**{"queue_bytes_max": LIMIT} | settings)
+        settings = Settings(**{"queue_bytes_max": LIMIT, "hot_bytes_max": LIMIT} | settings)
         return request.param(storage, settings=settings, clock=VirtualClock())
 
     return open_queue
@@ -101,7 +101,8 @@ def test_a_batch_takes_as_many_jobs_as_there_is_room_for(open_queue):
 @pytest.mark.parametrize("spare", range(0, 200, 20))
 def test_a_queue_full_of_waiting_jobs_is_worked_off(open_queue, spare):
     async def main():
-        async with open_queue(FaultyStorage(), queue_bytes_max=5000 + spare) as q:
+        limit = 5000 + spare
+        async with open_queue(FaultyStorage(), queue_bytes_max=limit, hot_bytes_max=limit) as q:
             await fill(q)
             waiting = (await q.stats()).queued
             for _ in range(waiting):

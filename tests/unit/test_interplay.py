@@ -37,7 +37,7 @@ def test_a_job_that_has_expired_does_not_hold_its_key():
 
 def test_kept_keys_make_room_when_their_time_is_over():
     state = QueueState()
-    state.settings = Settings(queue_bytes_max=10_000)
+    state.settings = Settings(queue_bytes_max=10_000, hot_bytes_max=10_000)
     for number in range(60):
         state.enqueue(new(str(number), key=f"key of {number}", key_for_s=60.0))
         state.ack(Claim.of(state.dequeue(None, "t", NOW)), NOW)

@@ -184,7 +184,7 @@ def test_an_operation_that_fails_fires_nothing():
 
 def test_a_full_queue_keeps_its_ticks_for_later_and_still_gives_out_jobs():
     state = scheduled(every=60, missed="all", payload=b"x" * 1000)
-    state.settings = Settings(queue_bytes_max=3000)
+    state.settings = Settings(queue_bytes_max=3000, hot_bytes_max=3000)
     state.size = 0
     state.apply(lambda state: state.fire(NOW + 5 * MINUTE))
     assert ticks(state) == [NOW + MINUTE]
