@@ -20,13 +20,21 @@ def error_text(error: str | BaseException | None) -> str | None:
     'ValueError: no such host'
     """
     if isinstance(error, BaseException):
-        error = f"{type(error).__name__}: {error}"
+        error = f"{type(error).__name__}: {spelt(error)}"
     if error is None or isinstance(error, str):
         # A lone surrogate cannot be written as JSON, and a huge text would slow every commit down.
         if error and len(error) > ERROR_MAX:
             error = f"{error[:ERROR_MAX]} … (cut from {len(error)} characters)"
         return error and _writable(error)
     raise ConfigurationError(f"an error is a text or an exception, not {error!r}")
+
+
+def spelt(error: BaseException) -> str:
+    """The text of an exception; that of somebody else may raise another when it is asked for it."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"(its text raised {type(another).__name__})"
 
 
 def trace_text(error: str | BaseException | None) -> str | None:

@@ -88,6 +88,13 @@ class OddError(Exception):
         super().__init__(f"{one} and {two}")
 
 
+class MuteError(Exception):
+    """Raises another when it is asked for its text."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
 @app.job(runs_in="process", max_attempts=1, timeout=20)
 def versatile(
     do: str, n: int = 0, running: Running = provided(), parent: Parent = provided()
@@ -106,6 +113,8 @@ def versatile(
             os.kill(os.getpid(), 9)
         case "odd":
             raise OddError("one", "two")
+        case "mute":
+            raise MuteError
         case "log":
             logging.getLogger("shop").warning("logged", extra={"cause": OddError("one", "two"), "worker": 7})
         case "exit":

@@ -32,6 +32,7 @@ async def test_whatever_happens_in_a_process_is_told_and_ends_only_its_job(place
             assert first["pid"] != worker.process.pid
             odd = await do("odd")
             assert await reason(queue, odd) == "OddError: one and two"
+            assert await reason(queue, await do("mute")) == "MuteError: (its text raised RuntimeError)"
             assert (await queue.result(await do("log"), timeout=20))["pid"] == first["pid"]
             [line] = worker.wait_for("logged")
             assert (line["logger"], line["entrypoint"], line["worker"]) == ("shop", "versatile", 7)

@@ -32,7 +32,7 @@ from bucketq.app.running import Report, Running, running_as
 from bucketq.app.worker.child_log import send_log, worker_level, write_down
 from bucketq.app.worker.threads import Threads
 from bucketq.errors import ProcessDiedError
-from bucketq.failure import Elsewhere, trace_text
+from bucketq.failure import Elsewhere, spelt, trace_text
 from bucketq.job import Job
 from bucketq.trace_context import TraceContext
 from bucketq.tracing.export import exported_traces, is_exporting
@@ -252,4 +252,4 @@ def _attempt(
         pickled = b""
         with suppress(Exception):
             pickled = pickle.dumps(error)
-        return _Raised(pickled, type(error).__name__, str(error), trace_text(error) or "")
+        return _Raised(pickled, type(error).__name__, spelt(error), trace_text(error) or "")
