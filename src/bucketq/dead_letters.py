@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
-from bucketq.segment import Segment, SegmentLines
+from bucketq.segment import Segment
+from bucketq.segment_lines import SegmentLines
 from bucketq.side_objects import SideObjects, unreachable
 from bucketq.state import QueueState
 

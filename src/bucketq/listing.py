@@ -20,7 +20,8 @@ from bucketq.archived_job import ArchivedJob
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.operation import Listed
-from bucketq.segment import Segment, SegmentLines, key_of
+from bucketq.segment import Segment, key_of
+from bucketq.segment_lines import SegmentLines
 
 # One status after the other, each line in its order.
 Place = tuple[int, int, int, int]

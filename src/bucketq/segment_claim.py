@@ -21,7 +21,8 @@ from bucketq.archived_job import FinishedStatus, encode_archived
 from bucketq.job import Claim, Job, JobStatus, id_range
 from bucketq.ledger import StagedPart, batch_content
 from bucketq.object_name import staged_name
-from bucketq.segment import Hold, Segment, SegmentLines, key_of
+from bucketq.segment import Hold, Segment, key_of
+from bucketq.segment_lines import SegmentLines
 
 
 class SegmentClaim(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from bucketq.backlog import SegmentNeededError
 from bucketq.job import Job
 from bucketq.key_shelf import KeyShelf
 from bucketq.ledger import StagedPart
-from bucketq.segment import Key, Needed, Segment, SegmentKeys, SegmentLines, lost
+from bucketq.segment import Key, Needed, Segment, SegmentKeys, lost
+from bucketq.segment_lines import SegmentLines
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
 _ABSENT_MAX = 10_000

@@ -18,8 +18,9 @@ from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
 from bucketq.patience import Patience
 from bucketq.retry import EXPONENTIAL
-from bucketq.segment import Needed, Segment, SegmentKeys, SegmentLines, SegmentWriter
+from bucketq.segment import Needed, Segment, SegmentKeys
 from bucketq.segment_claim import CompletedJobs, given_back
+from bucketq.segment_lines import SegmentLines, SegmentWriter
 from bucketq.settings import Settings
 from bucketq.storage.port import ObjectInfo, Objects
 

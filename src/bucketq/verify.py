@@ -19,7 +19,8 @@ from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, unpack
 from bucketq.job import Job, JobStatus
 from bucketq.mint import Mint
 from bucketq.object_name import PAYLOADS
-from bucketq.segment import Key, Segment, SegmentKeys, SegmentLines, key_of
+from bucketq.segment import Key, Segment, SegmentKeys, key_of
+from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState

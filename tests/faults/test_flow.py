@@ -17,7 +17,7 @@ from bucketq import (
     QueueState,
     Settings,
 )
-from bucketq.segment import SegmentLines
+from bucketq.segment_lines import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, run
 from bucketq.verify import verify
 

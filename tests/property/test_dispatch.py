@@ -9,7 +9,8 @@ from bucketq import Job, QueueState, Settings
 from bucketq.job import Claim
 from bucketq.limits import Limit, Limits
 from bucketq.object_name import segment_name
-from bucketq.segment import SegmentWriter, key_of
+from bucketq.segment import key_of
+from bucketq.segment_lines import SegmentWriter
 from bucketq.wanted import names_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

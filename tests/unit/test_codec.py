@@ -19,9 +19,9 @@ from bucketq.limits import Limit, Limits
 from bucketq.loads import LoadMark
 from bucketq.refusal import Refusal
 from bucketq.schedule import Schedules, new_schedule
-from bucketq.segment import FORMAT as SEGMENT_FORMAT
-from bucketq.segment import SegmentLines, SegmentWriter
 from bucketq.segment_claim import CompletedJobs, SegmentClaim
+from bucketq.segment_lines import FORMAT as SEGMENT_FORMAT
+from bucketq.segment_lines import SegmentLines, SegmentWriter
 from bucketq.sessions import Sessions
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)

@@ -14,7 +14,7 @@ from bucketq.job import Claim, Job
 from bucketq.limits import Limit, Limits
 from bucketq.object_name import segment_name
 from bucketq.operation import DequeueSegment
-from bucketq.segment import SegmentWriter
+from bucketq.segment_lines import SegmentWriter
 from bucketq.settings import Settings
 from bucketq.state import QueueState
 

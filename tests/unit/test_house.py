@@ -33,6 +33,7 @@ FLOORS = [
     {"job", "duration", "failure", "wanted"},
     {"jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"},
     {"segment", "archived_job", "schedule", "tracing"},
+    {"segment_lines"},
     {
         "log_fields",
         "backlog",
@@ -88,6 +89,7 @@ FLOORS = [
 PURE = [
     *("errors", "object_name", "archive_name", "job", "jobline", "ledger", "segment", "archived_job"),
     *(
+        "segment_lines",
         "fingerprint",
         "kept_keys",
         "key_shelf",

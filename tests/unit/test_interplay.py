@@ -15,7 +15,8 @@ from bucketq.limits import Limit
 from bucketq.new_job import check_new_job
 from bucketq.operation import Enqueue
 from bucketq.schedule import Schedule
-from bucketq.segment import SegmentKeys, SegmentWriter
+from bucketq.segment import SegmentKeys
+from bucketq.segment_lines import SegmentWriter
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -12,7 +12,7 @@ from bucketq.limits import Limit, Limits
 from bucketq.object_name import segment_name
 from bucketq.operation import Batch, Dequeue
 from bucketq.operation.limits import Pause, ReadLimits, SetLimit
-from bucketq.segment import SegmentWriter
+from bucketq.segment_lines import SegmentWriter
 from bucketq.turns import TurnLine
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

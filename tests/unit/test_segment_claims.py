@@ -22,8 +22,9 @@ from bucketq.job import Claim
 from bucketq.ledger import StagedPart
 from bucketq.limits import Limit, Limits
 from bucketq.operation import Batch, Crash, Dequeue, DequeueSegment, Nack, SettleSegment
-from bucketq.segment import Hold, SegmentLines, SegmentWriter, is_plain
+from bucketq.segment import Hold, is_plain
 from bucketq.segment_claim import CompletedJobs, SegmentClaim, given_back
+from bucketq.segment_lines import SegmentLines, SegmentWriter
 from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 

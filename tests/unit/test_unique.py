@@ -21,7 +21,8 @@ from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.operation import Ack, Batch, Bury, Dequeue, Enqueue, Nack
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
-from bucketq.segment import Segment, SegmentKeys, SegmentLines, SegmentWriter
+from bucketq.segment import Segment, SegmentKeys
+from bucketq.segment_lines import SegmentLines, SegmentWriter
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

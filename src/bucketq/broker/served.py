@@ -41,7 +41,8 @@ from bucketq.operation import (
     SettleSegment,
     StepDown,
 )
-from bucketq.segment import Segment, SegmentLines
+from bucketq.segment import Segment
+from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.state import Stats
 from bucketq.storage.port import Bucket, ObjectPage, ObjectStoragePort

@@ -64,6 +64,3 @@ class SettleMany(msgspec.Struct, frozen=True, gc=False):
             except (JobNotFoundError, KeyTakenError):
                 continue
         return done
-
-
-Settlement = Cancel | Redrive | Discard

@@ -11,7 +11,8 @@ from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Chosen, Page, list_jobs, list_page
 from bucketq.operation import Count, Find, FindBatch, Listed, ListInFile
 from bucketq.queue.channel import Channel
-from bucketq.segment import Segment, SegmentLines, lost
+from bucketq.segment import Segment, lost
+from bucketq.segment_lines import SegmentLines
 from bucketq.side_objects import unreachable
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import describe

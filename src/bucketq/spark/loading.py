@@ -29,7 +29,8 @@ from bucketq.loads import LoadMark
 from bucketq.mint import Mint
 from bucketq.new_job import check_plain
 from bucketq.operation import Enqueue, EnqueueSegments, Load
-from bucketq.segment import Segment, SegmentWriter, due_key, key_of
+from bucketq.segment import Segment, due_key, key_of
+from bucketq.segment_lines import SegmentWriter
 from bucketq.side_objects import SideObjects, each
 from bucketq.spark.objects import SETTINGS, side_objects
 from bucketq.spark.pile import ROWS_MAX, Pile, due_fields, lines_of, payload_fields

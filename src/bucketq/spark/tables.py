@@ -23,7 +23,8 @@ from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFound
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import decode_job, encode_job
 from bucketq.ledger import SealedBatch
-from bucketq.segment import Segment, SegmentLines
+from bucketq.segment import Segment
+from bucketq.segment_lines import SegmentLines
 from bucketq.spark import columns
 from bucketq.spark.objects import side_objects
 from bucketq.spark.options import Options
