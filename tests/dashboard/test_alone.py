@@ -87,14 +87,21 @@ async def test_without_tokens_it_answers_to_the_names_of_its_machine_and_to_no_o
     with shown(f"file://{tmp_path}/queue.json", "--host", "0.0.0.0", "--insecure") as address:
         port = address.split(":")[2].split("/")[0]
 
-        async def status_as(name):
-            headers = {"Host": f"{name}:{port}"}
+        async def answer_to(**headers):
             async with session.get(f"http://127.0.0.1:{port}/dashboard/", headers=headers) as response:
-                return response.status
+                return response.status, await response.text()
 
         async with aiohttp.ClientSession() as session:
-            names = ("127.0.0.1", "localhost", socket.gethostname(), "rebound.example")
-            assert [await status_as(name) for name in names] == [200, 200, 200, 403]
+            for name in ("127.0.0.1", "localhost", socket.gethostname()):
+                assert (await answer_to(Host=f"{name}:{port}"))[0] == 200
+            status, told = await answer_to(Host=f"rebound.example:{port}")
+            assert status == 403
+            assert "this dashboard is not known as" in told
+            # By the options that this command has.
+            assert "see --host" in told
+            status, told = await answer_to(Origin="https://evil.example")
+            assert status == 403
+            assert "may not talk to this dashboard; open it by its own address" in told
 
 
 TWO = """

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from bucketq.dashboard.pages.jobs import Wanted
-from bucketq.dashboard.rows import dead_row, entrypoint_row, job_row, running_rows, schedule_row
+from bucketq.dashboard.rows import dead_row, entrypoint_row, job_row, limit_row, running_rows, schedule_row
 from bucketq.live.dead import look_at_dead
 from bucketq.live.rows import entrypoint_rows
 from tests.live.watched import NOON, WatchedQueue
@@ -23,6 +23,16 @@ async def test_an_entrypoint_offers_to_be_paused_or_resumed():
         assert (fax["state"], fax["actions"][0]) == ("paused", "resume")
         mail, _ = (entrypoint_row(row, is_queue_paused=True) for row in entrypoint_rows(look))
         assert (mail["state"], mail["actions"][0]) == ("paused", "pause"), "it would still be"
+
+
+async def test_limits_of_entrypoints_and_of_keys_are_spelt_alike():
+    async with WatchedQueue() as queue:
+        await queue.limit("mail", max_running=4, rate=10)
+        await queue.limit(limit_key="customer-*", max_running=4, rate=10)
+        look = await queue.looker().look()
+        [mail] = (entrypoint_row(row, is_queue_paused=False) for row in entrypoint_rows(look))
+        [key] = (limit_row(*one) for one in look.state.limits.limit_keys.items())
+        assert (mail["limit"], key) == ("4 running, 10/s", {"id": "customer-*", "limit": "4 running, 10/s"})
 
 
 async def test_dead_jobs_without_an_error_are_not_redriven_as_a_group():

@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -46,6 +47,17 @@ def check_origin(origin: str) -> str:
     return origin
 
 
+class Advice(NamedTuple):
+    """Who refuses somebody, and what would help, for those who come by a false name or from another page."""
+
+    who: str
+    for_names: str
+    for_pages: str
+
+
+BROKERS_ADVICE = Advice("this broker", "see --advertise", "--cors-origin would let them")
+
+
 class Site:
     """An ASGI application behind these checks.
 
@@ -54,9 +66,14 @@ class Site:
     """
 
     def __init__(
-        self, app: ASGIApp, origins: Collection[str] = (), hosts: Collection[str] | None = ()
+        self,
+        app: ASGIApp,
+        origins: Collection[str],
+        hosts: Collection[str] | None,
+        advice: Advice = BROKERS_ADVICE,
     ) -> None:
         self._app = app
+        self._advice = advice
         self._origins = frozenset(map(check_origin, origins))
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
 
@@ -86,12 +103,12 @@ class Site:
     def _check(self, host: str, origin: str | None) -> None:
         if self._hosts is not None and not _is_own(host, self._hosts):
             raise ForbiddenError(
-                f"this broker is not known as {_name_of(host)!r}; without tokens it answers only to addresses"
-                " and to its own names: see --advertise"
+                f"{self._advice.who} is not known as {_name_of(host)!r}; without tokens it answers only to"
+                f" addresses and to its own names: {self._advice.for_names}"
             )
         if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
             raise ForbiddenError(
-                f"pages of {origin} may not talk to this broker; --cors-origin would let them"
+                f"pages of {origin} may not talk to {self._advice.who}; {self._advice.for_pages}"
             )
 
 

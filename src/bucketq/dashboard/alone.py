@@ -13,7 +13,7 @@ from bucketq.broker.allowance import Allowance
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.http_server import HttpServer
-from bucketq.broker.site import Site
+from bucketq.broker.site import Advice, Site
 from bucketq.broker.token_file import TokenFile
 from bucketq.dashboard.gate import BASE, Gate
 from bucketq.dashboard.house import House, RemoteHouse, StorageHouse
@@ -26,6 +26,7 @@ from bucketq.tls import Tls
 from bucketq.url import BROKER_SCHEMES
 
 _LAST_CALLS_S = 1.0
+_ADVICE = Advice("this dashboard", "see --host", "open it by its own address")
 
 
 @asynccontextmanager
@@ -60,7 +61,7 @@ async def alone(
         gate = await stack.enter_async_context(mounted(house, is_encrypted=tls is not None, report=report))
         # A token is what a page lacks that goes by a false name.
         names = None if house.needs_token or tls is not None else (host, socket.gethostname())
-        server = HttpServer(Site(_rooted(gate), (), names), Crowd(Allowance()))
+        server = HttpServer(Site(_rooted(gate), (), names, _ADVICE), Crowd(Allowance()))
         bound = await server.start(host, port, tls)
         stack.push_async_callback(server.stop, _LAST_CALLS_S)
         yield f"{'https' if tls else 'http'}://{host}:{bound}{BASE}"

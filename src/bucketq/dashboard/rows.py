@@ -92,6 +92,11 @@ def entrypoint_row(row: EntrypointRow, is_queue_paused: bool) -> Row:
     }
 
 
+def limit_row(key: str, limit: Limit) -> Row:
+    """The limit of the jobs with a key."""
+    return {"id": key, "limit": _spell_limit(limit)}
+
+
 def worker_row(row: WorkerRow) -> Row:
     """A worker that holds jobs."""
     return {
@@ -143,6 +148,7 @@ def schedule_row(schedule: Schedule, now: datetime) -> Row:
 
 
 def _spell_limit(limit: Limit) -> str:
+    # Shorter than elsewhere: beside it there have to be the buttons of its row.
     parts = [f"{limit.max_running} running"] if limit.max_running is not None else []
     parts += [f"{limit.rate:g}/s"] if limit.rate is not None else []
     return ", ".join(parts)

@@ -6,10 +6,9 @@ from bucketq.broker.access import Role
 from bucketq.dashboard.frame import Deed, Frame
 from bucketq.dashboard.limit_dialog import LimitDialog
 from bucketq.dashboard.parts import empty, panel, text
-from bucketq.dashboard.rows import Row, entrypoint_row
+from bucketq.dashboard.rows import Row, entrypoint_row, limit_row
 from bucketq.dashboard.table import Action, Column, Table
 from bucketq.live.rows import entrypoint_rows
-from bucketq.live.words import spell_limit
 from bucketq.queue import Queue
 
 # More of them nobody reads, and each travels once a second.
@@ -70,7 +69,7 @@ def draw_entrypoints(frame: Frame) -> None:
         limits = look.state.limits
         rows = entrypoint_rows(look)
         table.show([entrypoint_row(row, limits.is_paused) for row in rows[:_SHOWN_MAX]])
-        keys.show([{"id": key, "limit": spell_limit(limit)} for key, limit in limits.limit_keys.items()])
+        keys.show([limit_row(key, limit) for key, limit in limits.limit_keys.items()])
         keys_box.set_visibility(bool(limits.limit_keys))
         nothing.set_visibility(not rows)
         box.set_visibility(bool(rows))
