@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+import tomllib
 
 import pytest
 
@@ -62,6 +63,18 @@ def test_its_packages_are_those_of_the_project_with_hashes_and_without_spark():
     assert image.keys().isdisjoint({"pyspark", "pandas", "pyarrow"})
     text = (DEPLOY / "requirements.lock").read_text()
     assert len(PIN.findall(text)) == len(re.findall(r"^\S+==.* \\\n    --hash=sha256:", text, re.MULTILINE))
+
+
+def test_what_the_guide_puts_on_top_goes_where_its_packages_are_and_leaves_its_user():
+    [into] = {python for line in instructions("RUN") for python in re.findall(r"pip --python (\S+)", line)}
+    images = re.findall(r"^```dockerfile\n(.*?)^```", (ROOT / "docs/deploy.md").read_text(), re.M | re.S)
+    assert len(images) == 2
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for image in images:
+        assert re.findall(r"pip --python (\S+)", image) == [into]
+        assert re.findall(r"^USER (.*)$", image, re.M)[-1] == instructions("USER")[-1]
+        assert set(re.findall(r"bucketq\[(\w+)\]", image)) <= extras.keys()
+    assert "bucketq[dashboard]" in images[1]
 
 
 @pytest.mark.parametrize("trouble", [None, "no storage"])
