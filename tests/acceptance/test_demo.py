@@ -22,6 +22,7 @@ import pytest
 
 from bucketq import DirectQueue, LocalFileSystemStorage, QueueState
 from bucketq.archive import Archive
+from bucketq.closed_pipe import PIPE_CLOSED
 from bucketq.demo.cast import Cast
 from bucketq.demo.process import Process, ProcessError
 from bucketq.demo.summary import Summary
@@ -235,14 +236,26 @@ def test_those_who_are_left_by_a_demo_that_was_killed_end_by_themselves(tmp_path
             time.sleep(0.1)
 
 
-def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     with started(tmp_path) as demo:
         assert demo.stdout
         assert demo.stderr
         assert demo.stdout.readline().startswith("A tour of bucketq, in ")
         demo.stdout.close()
         assert demo.stderr.read() == ""
-        assert demo.wait(TIMEOUT_S) == 1
+        assert demo.wait(TIMEOUT_S) == PIPE_CLOSED
+        assert alive(tmp_path) == []
+
+
+def test_a_signal_when_the_reader_has_gone_is_no_traceback(tmp_path: Path) -> None:
+    with started(tmp_path) as demo:
+        assert demo.stdout
+        assert demo.stderr
+        assert demo.stdout.readline().startswith("A tour of bucketq, in ")
+        demo.stdout.close()
+        demo.send_signal(signal.SIGINT)
+        assert demo.stderr.read() == ""
+        assert demo.wait(TIMEOUT_S) == PIPE_CLOSED
         assert alive(tmp_path) == []
 
 
@@ -276,6 +289,21 @@ async def test_a_process_that_does_not_listen_is_killed(
     await process.wait_for("up")
     await process.stop()
     assert process.exit_code == -signal.SIGKILL
+
+
+async def test_a_report_that_does_not_come_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bucketq.demo.tour._REPORT_WITHIN_S", 0.1)
+    (tmp_path / "endless.py").write_text("import time; time.sleep(99)")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    tour = Tour(tmp_path, Cast(tmp_path))
+    reporting = Process("report", tmp_path / "report.log", "endless")
+    await tour._wait_for_report(reporting)
+    assert reporting.exit_code is not None
+    summary = await Summary.of(tour)
+    assert f"the report went wrong: it was not there within 0.1 s; see {reporting.log}" in summary.troubles()
+    assert f"report         none: {tour.no_report}" in summary.places()
 
 
 async def test_what_is_not_accounted_for_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ SOURCE = Path(bucketq.__file__).parent
 
 # From the ground up; a module imports only from below its own line.
 FLOORS = [
-    {"errors", "clock", "journal", "loopback", "supervised", "words", "trace_context"},
+    {"errors", "clock", "closed_pipe", "journal", "loopback", "supervised", "words", "trace_context"},
     {
         "v1",
         "object_name",

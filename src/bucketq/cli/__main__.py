@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from bucketq.cli.lines import complain
-
-# As a shell tells of a program that was ended by SIGPIPE.
-_PIPE_CLOSED = 141
+from bucketq.closed_pipe import PIPE_CLOSED, leave_closed_pipe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,14 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BucketQError as error:
         return _told(error, f"{error}", is_debugged)
     except BrokenPipeError:
-        # Whoever read along has seen enough. Python would complain once more while it leaves.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+        return leave_closed_pipe()
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
         # Typer has seen it first, and said 1; but nothing is wrong with the queue.
-        return _PIPE_CLOSED
+        return PIPE_CLOSED
     except OSError as error:
         # Such as a folder in which nobody may write.
         return _told(error, f"{error}", is_debugged)

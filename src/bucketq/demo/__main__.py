@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from bucketq.app.signals import told_by_signals
+from bucketq.closed_pipe import leave_closed_pipe
 from bucketq.demo.cast import Cast
 from bucketq.demo.display import is_drawable, watch
 from bucketq.demo.summary import Summary
@@ -40,17 +41,23 @@ def main() -> int:
     log = logging.FileHandler(folder / "logs" / "tour.log", "w", delay=True)
     logging.basicConfig(handlers=[log], format="%(asctime)s %(levelname)-7s %(message)s")
     try:
-        return asyncio.run(_guide(folder, has_report=not options.no_report))
+        return _run(folder, has_report=not options.no_report)
+    except BrokenPipeError:
+        return leave_closed_pipe()
+
+
+def _run(folder: Path, *, has_report: bool) -> int:
+    try:
+        return asyncio.run(_guide(folder, has_report=has_report))
+    except BrokenPipeError:
+        raise
     except (BucketQError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            # The reader went away, as `head` does; keep Python from complaining once more on exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            print(f"demo: {error}", file=sys.stderr)
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
     except (asyncio.CancelledError, KeyboardInterrupt):
-        print(f"\ndemo: stopped, and nothing is left running. What was not finished is in {folder}")
+        told = f"demo: stopped, and nothing is left running. What was not finished is in {folder}"
+        print(f"\n{told}", flush=True)
         return _INTERRUPTED
-    return 1
 
 
 async def _guide(folder: Path, *, has_report: bool) -> int:

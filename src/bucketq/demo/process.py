@@ -6,7 +6,6 @@ turn can be ended with it. What it says is in its log.
 """
 
 import asyncio
-import math
 import os
 import re
 import signal
@@ -70,9 +69,9 @@ class Process:
             return found
         raise ProcessError(f"{self.name} was not ready within {_BEGIN_WITHIN_S:g} s; see {self.log}")
 
-    async def wait(self) -> None:
-        """Wait until it has ended."""
-        await _comes(lambda: self.exit_code is not None, math.inf)
+    async def wait(self, within_s: float) -> bool:
+        """Wait until it has ended; False if it does not within a time."""
+        return await _comes(lambda: self.exit_code is not None, within_s)
 
     def check_running(self) -> None:
         """Raise ProcessError if it has ended by itself."""

@@ -29,6 +29,8 @@ _LEADER_FALLS, _WORKER_FALLS = 4, 10
 _LOOK_EVERY_S = 0.1
 # On a machine that is so slow that it does not fit, the rest is left waiting.
 _PATIENCE_S = 75.0
+# Spark takes half a minute where nobody else works.
+_REPORT_WITHIN_S = 240.0
 
 
 class Tour:
@@ -167,14 +169,18 @@ class Tour:
 
     async def _wait_for_report(self, reporting: Process) -> None:
         self.news.tell("the data pipeline reads the archive, on Spark")
-        await reporting.wait()
-        self.is_report_sound = reporting.exit_code in (0, NO_SPARK)
-        self.no_report = reporting.last_words if reporting.exit_code else ""
+        if await reporting.wait(_REPORT_WITHIN_S):
+            self.is_report_sound = reporting.exit_code in (0, NO_SPARK)
+            self.no_report = reporting.last_words if reporting.exit_code else ""
+        else:
+            await self.cast.stop(reporting)
+            self.is_report_sound = False
+            self.no_report = f"it was not there within {_REPORT_WITHIN_S:g} s; see {reporting.log}"
         self.news.tell(f"no report: {self.no_report}" if self.no_report else "the report is written")
 
     async def _verify(self) -> None:
         verifying = self.cast.begin("verify", *bucketq("verify", self.path.as_uri()))
-        await verifying.wait()
+        await verifying.wait(_PATIENCE_S)
         self.is_verified = verifying.exit_code == 0
         self.news.tell(f"bucketq verify: {', '.join(verifying.said.splitlines())}")
 
