@@ -15,12 +15,12 @@ DEV = .venv/.dev-installed
 SERVERS = .tools/.servers-installed
 JAVA = .tools/.java-installed
 
-CODE = $(wildcard src tests bench examples deploy)
+CODE = $(wildcard src tests bench examples deploy docs/hooks.py)
 
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo bench sim soak proto reference screenshots lock clean
+.PHONY: help setup test lint format demo docs bench sim soak proto reference screenshots lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,6 +46,9 @@ format: $(DEV) ## Format the code and apply the safe fixes
 
 demo: $(RUNTIME) $(JAVA) ## A tour in a minute: brokers, workers, a leader that is killed, a report
 	@$(PY) -m bucketq.demo $(ARGS)
+
+docs: $(DEV) ## Build the site of the docs into build/site; a warning is an error. Live: make docs ARGS=serve
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs $(or $(ARGS),build)
 
 bench: $(DEV) $(SERVERS) $(JAVA) ## Measure. Options: make bench ARGS='--help'
 	@$(PY) -m bench $(ARGS)

@@ -3,24 +3,21 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from bucketq.broker.calls import CALLS
 from bucketq.broker.openapi import openapi
 from tests.acceptance.served import served
+from tests.docs.blocks import ROOT, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs/rest.md").read_text()
-BROKERS = (ROOT / "docs/brokers.md").read_text()
 # A command, over several lines while a quote is open, and what it prints.
 COMMAND = re.compile(r"^(curl (?:[^'\n]|'[^']*')*)\n((?:#.*\n)?)", re.MULTILINE)
 
 
-def commands(text):
-    blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [found for block in blocks for found in COMMAND.findall(block)]
+def commands(page):
+    return [found for block in blocks(page, "bash") for found in COMMAND.findall(block.text)]
 
 
 class Shell:
@@ -61,10 +58,10 @@ def shown(comment):
     return ".*".join(map(re.escape, comment.removeprefix("#").strip().split("…")))
 
 
-@pytest.mark.parametrize("text", [GUIDE, BROKERS], ids=["rest", "brokers"])
-def test_every_command_runs_and_prints_what_is_shown(shell, text):
-    found = commands(text)
-    assert len(found) == text.count("curl -s")
+@pytest.mark.parametrize("page", ["docs/rest.md", "docs/brokers.md"])
+def test_every_command_runs_and_prints_what_is_shown(shell, page):
+    found = commands(page)
+    assert len(found) == (ROOT / page).read_text().count("curl -s")
     for command, comment in found:
         printed = shell.run(command)
         if comment.startswith("# {"):
@@ -74,7 +71,7 @@ def test_every_command_runs_and_prints_what_is_shown(shell, text):
 
 
 def test_a_submission_with_a_key_is_answered_twice_the_same(shell):
-    twice = [command for command, _ in commands(GUIDE) if "invoice-17" in command]
+    twice = [command for command, _ in commands("docs/rest.md") if "invoice-17" in command]
     assert len(twice) == 2
     first, second = map(shell.run, twice)
     assert first == second

@@ -21,9 +21,7 @@ from bucketq.broker.serving import serving
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import new_token
 from bucketq.cli.__main__ import main
-from tests.acceptance.conftest import ROOT
-
-GUIDE = (ROOT / "docs" / "security.md").read_text()
+from tests.docs.blocks import blocks
 
 
 @pytest.fixture
@@ -167,9 +165,7 @@ def test_the_guide_works_as_it_is_written(tmp_path):
     """Its commands, one after the other, with a folder for the bucket and this machine for another."""
     (tmp_path / "myapp").mkdir()
     (tmp_path / "myapp" / "jobs.py").write_text(APP)
-    tokens, certificates, serve, work, curl = re.findall(
-        r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
-    )
+    tokens, certificates, serve, work, curl = (block.text for block in blocks("docs/security.md", "bash"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "BUCKETQ_GRPC_PORT": "0", "BUCKETQ_HTTP_PORT": "0"}
 

@@ -1,29 +1,23 @@
 """Every code block of docs/testing.md runs, one after the other, as a reader would run them."""
 
-import ast
-import asyncio
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+from tests.docs.blocks import Block, blocks, run
 
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
     """What the blocks know of each other."""
-    return {"__name__": "guide"}
+    return {}
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.partition("\n")[0] for block in BLOCKS])
-def test_the_guide_runs(names: dict[str, Any], block: str) -> None:
-    running = eval(compile(block, "docs/testing.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    if inspect.iscoroutine(running):
-        asyncio.run(running)
+@pytest.mark.parametrize("block", blocks("docs/testing.md", "python"), ids=str)
+def test_the_guide_runs(names: dict[str, Any], block: Block, tmp_path: Path) -> None:
+    run(block, tmp_path, names)
 
 
 def test_the_fixture_does_what_the_guide_says(names: dict[str, Any], tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from tests.app.working import HERE
+from tests.docs.blocks import blocks
 
-GUIDE = (HERE.parents[1] / "docs" / "observability.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 PROGRAM = """
 import ast, asyncio, inspect, sys
 code = compile(sys.stdin.read(), "docs/observability.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -21,13 +19,13 @@ asyncio.run(run())
 """
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", blocks("docs/observability.md", "python"), ids=str)
 def test_the_guide_runs(block):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=block, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM], input=block.text, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
-    if "traceparent" in block:
+    if "traceparent" in block.text:
         *spans, traceparent = done.stdout.splitlines()
         assert '"name": "enqueue send_email",' in "\n".join(spans)
         assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-0[13]", traceparent)

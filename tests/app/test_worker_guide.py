@@ -1,9 +1,6 @@
 """The code blocks of docs/worker.md run: those of `# jobs.py` as the app, the others beside a worker."""
 
-import ast
 import asyncio
-import inspect
-import re
 import signal
 import sys
 from dataclasses import fields
@@ -15,33 +12,26 @@ from bucketq.cli.logs import Logs
 from bucketq.cli.options import flag_of
 from bucketq.cli.traces import Traces
 from bucketq.cli.work import Where, Working
-from tests.app.working import HERE, Worked, until
+from tests.app.working import Worked, until
+from tests.docs.blocks import blocks, prose, run_here
 
-GUIDE = (HERE.parents[1] / "docs" / "worker.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+BLOCKS = blocks("docs/worker.md", "python")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    program = "".join(block for block in BLOCKS if block.startswith("# jobs.py"))
-    (tmp_path / "jobs.py").write_text(program.replace("/var/lib/myapp", str(tmp_path)))
+    program = "".join(block.within(tmp_path).text for block in BLOCKS if block.file == "jobs.py")
+    (tmp_path / "jobs.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("jobs", None)
 
 
-async def run(block, names):
-    code = compile(block, "docs/worker.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    result = eval(code, names)
-    if inspect.iscoroutine(result):
-        await result
-
-
 async def test_the_guide_runs(folder, capsys):
-    enqueueing, working = [block for block in BLOCKS if not block.startswith("# jobs.py")]
+    enqueueing, working = [block for block in BLOCKS if block.file is None]
     worked = Worked(folder, "-m", "bucketq", "work", "jobs:app", cwd=folder)
     try:
-        await run(enqueueing, {"__name__": "guide"})
+        await run_here(enqueueing, folder, {})
         assert capsys.readouterr().out == "sent to alice@example.com\n"
         async with bucketq.connect(f"file://{folder}/queue.json") as queue:
             resized = await queue.enqueue("resize", {"image": "cat.png"})
@@ -55,13 +45,14 @@ async def test_the_guide_runs(folder, capsys):
         assert worked.wait() == 0
     finally:
         worked.end()
-    names = {"__name__": "guide"}
-    running = asyncio.create_task(run(working, names))
+    names = {}
+    running = asyncio.create_task(run_here(working, folder, names))
     await until(lambda: "worker" in names)
     names["worker"].stop()
     await running
 
 
 def test_every_option_is_in_the_guide():
+    guide = prose("docs/worker.md")
     for field in (*fields(Working), *fields(Logs), *fields(Traces), *fields(Where)[:2]):
-        assert f"`{flag_of(field.name)}`" in GUIDE
+        assert f"`{flag_of(field.name)}`" in guide

@@ -13,6 +13,8 @@ from bucketq.cli.configuration import CLIENT_VARIABLES, settings_of
 from bucketq.cli.options import variable_of
 from tests.deploy.conftest import ROOT
 from tests.deploy.files import CLOUDS, DEPLOY, compose, pods, told_to_cli, unit, units
+from tests.docs.blocks import prose
+from tests.docs.commands import understood
 
 GUIDES = sorted((ROOT / "docs").glob("deploy*.md"))
 
@@ -54,12 +56,7 @@ def literals(cloud, component):
 def test_it_is_understood(arguments, variables, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    command, rest = get_command(app), list(arguments)
-    while rest and rest[0] in getattr(command, "commands", {}):
-        command = command.commands[rest.pop(0)]
-    assert not hasattr(command, "commands"), "there is no such command"
-    # It raises for flags that are none, and for values that they cannot have.
-    context = command.make_context(arguments[0], rest)
+    context = understood(arguments)
     for name in variables:
         setting = name.removeprefix("BUCKETQ_").lower()
         if setting in context.params and name != "BUCKETQ_URL":
@@ -77,5 +74,5 @@ def test_no_variable_is_named_that_does_not_exist():
 def test_no_flag_is_named_in_the_guides_that_does_not_exist():
     known = {f"--{one.name.replace('_', '-')}" for one in settings_of(get_command(app))}
     for path in GUIDES:
-        prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
-        assert set(re.findall(r"`(?:[^`\n]* )?(--[a-z-]+)", prose)) <= known, path
+        told = prose(f"docs/{path.name}")
+        assert set(re.findall(r"`(?:[^`\n]* )?(--[a-z-]+)", told)) <= known, path

@@ -8,6 +8,7 @@ import pytest
 
 from tests.deploy.conftest import ROOT
 from tests.deploy.files import DEPLOY
+from tests.docs.blocks import blocks
 
 GUIDES = sorted((ROOT / "docs").glob("deploy*.md"))
 
@@ -24,9 +25,9 @@ def test_links_lead_somewhere(guide):
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
 def test_what_is_to_be_typed_is_shell_and_names_files_that_exist(guide):
-    for block in re.findall(r"^```sh\n(.*?)^```", guide.read_text(), re.MULTILINE | re.DOTALL):
-        subprocess.run(["sh", "-n"], input=block, text=True, check=True)
-        for name in re.findall(r"\bdeploy/[\w./*-]+", block):
+    for block in blocks(f"docs/{guide.name}", "bash"):
+        subprocess.run(["sh", "-n"], input=block.text, text=True, check=True)
+        for name in re.findall(r"\bdeploy/[\w./*-]+", block.text):
             assert list(ROOT.glob(name)) or name.startswith("deploy/secrets"), name
 
 

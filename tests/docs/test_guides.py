@@ -15,16 +15,16 @@ from bucketq import BrokerQueue, LocalFileSystemStorage, Settings
 from bucketq.codec import decode
 from bucketq.storage.cloud import CloudStorage
 from tests.acceptance.served import served
-from tests.docs.blocks import ROOT, block_with, blocks, compiled, run
+from tests.docs.blocks import ROOT, Block, block_with, blocks, run, run_here
 
 
-def run_with_queue(block: str, folder: Path, entrypoint: str, payload: Any, **names: Any) -> BrokerQueue:
+def run_with_queue(block: Block, folder: Path, entrypoint: str, payload: Any, **names: Any) -> BrokerQueue:
     """Run a block that takes for granted an open queue `q` with one job in it."""
 
     async def surroundings() -> BrokerQueue:
         async with BrokerQueue(LocalFileSystemStorage(folder / "queue.json")) as q:
             await q.enqueue(entrypoint, payload)
-            await eval(compiled(block), {"__name__": "page", "q": q, **names})
+            await run_here(block, folder, {"q": q, **names})
             return q
 
     return asyncio.run(surroundings())
@@ -118,14 +118,14 @@ def test_brokers(tmp_path: Path) -> None:
     with served(url) as first, served(url) as second:
         block = block_with("docs/brokers.md", "grpc://")
         for port, broker in (("7420", first), ("7421", second)):
-            block = block.replace(f"localhost:{port}", broker.address)
-        run(block, tmp_path, bucketq=bucketq)
+            block = block.where(f"localhost:{port}", broker.address)
+        run(block, tmp_path, {"bucketq": bucketq})
     assert json.loads((tmp_path / "queue.json").read_bytes())["completed_total"] == 1
 
 
 def test_the_file_can_be_opened() -> None:
     [content] = blocks("docs/reference/file.md", "json")
-    state = decode(content.encode())
+    state = decode(content.text.encode())
     assert [(job.entrypoint, job.status) for job in state.jobs] == [
         ("thumbnail", "queued"),
         ("send_email", "in_progress"),

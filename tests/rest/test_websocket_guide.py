@@ -1,22 +1,19 @@
 """The two programs of docs/websocket.md work together: one in JavaScript submits, one in Python works."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.served import served
-
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "websocket.md").read_text()
+from tests.docs.blocks import blocks
 
 
 def block(language):
-    [found] = re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    return found
+    [found] = blocks("docs/websocket.md", language)
+    return found.text
 
 
 def test_a_page_submits_what_a_program_in_python_does(tmp_path):

@@ -1,12 +1,8 @@
-"""Every code block of docs/spark.md runs, one after the other, as a reader would run them."""
-
-import re
-from pathlib import Path
+"""The code of docs/spark.md and docs/pipeline.md runs, block by block, as a reader would run it."""
 
 import pytest
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+from tests.docs.blocks import blocks, run
 
 # Spark takes its time where the machine is busy.
 pytestmark = pytest.mark.timeout(300)
@@ -15,16 +11,21 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def names(spark, tmp_path_factory):
     """What the blocks know of each other; a session is there already, and `local_session` gives it."""
-    found = {"__name__": "guide", "folder": tmp_path_factory.mktemp("guide")}
+    found = {"folder": tmp_path_factory.mktemp("guide")}
     yield found
     for query in spark.streams.active:
         query.stop()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.partition("\n")[0] for block in BLOCKS])
+@pytest.mark.parametrize("block", blocks("docs/spark.md", "python"), ids=str)
 def test_the_guide_runs(names, block):
-    source = block.replace("/var/lib/myapp", str(names["folder"]))
-    exec(compile(source, "docs/spark.md", "exec"), names)
+    run(block, names["folder"], names)
+
+
+def test_the_pipeline_of_its_guide_runs(names):
+    for block in blocks("docs/pipeline.md", "python"):
+        run(block, names["folder"], names)
+    assert names["outcome"].is_sound
 
 
 def test_what_the_guide_wrote_is_there(names):
