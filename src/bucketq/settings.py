@@ -54,7 +54,7 @@ class Settings:
     payload_bytes_max: Annotated[int, "bytes of one payload"] = 256 * 1024 * 1024
 
     # New work is refused when queue.json would pass this. Only jobs that cannot overflow get
-    # it there: those in progress, the dead, or all of them in a storage of two methods.
+    # it there: those in progress, those that wait for others, or all in a storage of two methods.
     queue_bytes_max: Annotated[int, "bytes of queue.json at which new work is refused"] = 64 * 1024 * 1024
 
     # How long an object may lie beside the queue without being referred to: longer than

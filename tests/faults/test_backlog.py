@@ -204,6 +204,26 @@ def test_a_job_that_stands_in_a_segment_is_in_nobodys_hands():
     run(main())
 
 
+def test_a_commit_sends_no_more_when_fifty_thousand_jobs_wait_than_when_a_thousand_do():
+    async def spent(waiting):
+        storage = FaultyStorage()
+        async with BrokerQueue(storage, settings=Settings(archive=False), clock=VirtualClock()) as q:
+            await q.enqueue_many("mail", range(waiting))
+            for number in range(200):
+                await q.enqueue("mail", number)
+                assert await q.ack_many(await q.dequeue("mail")) == []
+            assert (await q.stats()).queued == waiting
+        sent = [len(content) for content in storage.versions]
+        return sum(sent) / len(sent), max(sent), storage.writes + storage.creates + storage.object_reads
+
+    async def main():
+        shallow, deep = await spent(1_000), await spent(50_000)
+        for few, many in zip(shallow, deep, strict=True):
+            assert many <= 1.5 * few, (shallow, deep)
+
+    run(main())
+
+
 def test_looking_into_a_deep_backlog_reads_a_few_segments_at_most():
     async def main():
         storage = FaultyStorage()
