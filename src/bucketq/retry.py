@@ -41,6 +41,9 @@ LINEAR = Backoff(first_s=0.010, cap_s=1.0, exponential=False)
 # A batch of many callers against other writers: spread out fast.
 EXPONENTIAL = Backoff(first_s=0.005, cap_s=1.0, exponential=True)
 
+# Workers and fleets, which outlive a storage that is away: they ask seldom, and are there when it is back.
+PATIENT = Backoff(first_s=0.1, cap_s=5.0, exponential=True)
+
 
 class Failure(NamedTuple):
     """An attempt that failed: the `number`-th one that did, and what went wrong."""

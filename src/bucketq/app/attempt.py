@@ -18,6 +18,7 @@ from bucketq.app.app import App
 from bucketq.app.arguments import UnfitResultError, encode_result
 from bucketq.app.events import is_being_cancelled
 from bucketq.app.handler import Handler
+from bucketq.app.injection import bind, open_for
 from bucketq.app.middleware import wrap_run
 from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
 from bucketq.app.resources import Resources
@@ -36,8 +37,8 @@ _AHEAD_S_MAX = 0.5
 _AHEAD_SHARE = 0.1
 
 
-class ProcessPool(Protocol):
-    """Where handlers run that want a process of their own."""
+class Processes(Protocol):
+    """Where handlers run that want a process of their own; a worker has a `ProcessPool`."""
 
     async def run(self, running: Running) -> Any:
         """Run the handler of a job there; return its result, or raise what it raised."""
@@ -56,7 +57,7 @@ class Attempts:
         entrypoints: Iterable[str] | None = None,
         *,
         threads: Executor | None = None,
-        processes: ProcessPool | None = None,
+        processes: Processes | None = None,
         opens_early: bool = True,
     ) -> None:
         # Whether plain functions run in the event loop too: the way to a thread and back takes longer
@@ -128,17 +129,15 @@ class Attempts:
 
     async def _open_for(self, handler: Handler[..., Any]) -> None:
         if handler.runs_in != "process" or self._processes is None:
-            needed = handler.arguments.injected.values()
-            await self._resources.open(type_ for type_ in needed if type_ is not Running)
+            await open_for(handler, self._resources)
 
     def _prepared(self, handler: Handler[..., Any], running: Running) -> Callable[[], Awaitable[Any]]:
-        arguments = handler.arguments.decode(running.job.payload)
         if handler.runs_in == "process" and self._processes is not None:
+            # To find a misfit here, and not in another process.
+            handler.arguments.decode(running.job.payload)
             run: Callable[[], Awaitable[Any]] = partial(self._processes.run, running)
         else:
-            for name, type_ in handler.arguments.injected.items():
-                arguments[name] = running if type_ is Running else self._resources.get(type_)
-            run = partial(handler.function, **arguments)
+            run = bind(handler, running, self._resources)
             if handler.runs_in != "loop":
                 run = partial(self._in_place if self.in_place else self._in_thread, run)
         return wrap_run(self._app.run_middleware, running, run) if self._app.run_middleware else run

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, get_args
 
-from bucketq.app.outcome import Outcome
+from bucketq.app.outcome import Completed, Outcome
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job
 from bucketq.log_fields import fields_of
@@ -42,22 +42,25 @@ class Callbacks:
             raise ConfigurationError(f"an event is claimed, completed or failed, not {name!r}")
         self._by_name.setdefault(name, []).append(callback)
 
-    def __contains__(self, name: EventName) -> bool:
-        return name in self._by_name
+    async def tell_claimed(self, job: Job) -> None:
+        """Call everybody who wants to know that an attempt begins."""
+        await self._tell("claimed", job)
 
-    async def tell(self, event: Event) -> None:
-        """Call everybody who wants to know; what they raise is logged, and harms nobody."""
-        for callback in self._by_name.get(event.name, ()):
+    async def tell_ended(self, job: Job, outcome: Outcome) -> None:
+        """Call everybody who wants to know how an attempt ended."""
+        await self._tell("completed" if isinstance(outcome, Completed) else "failed", job, outcome)
+
+    async def _tell(self, name: EventName, job: Job, outcome: Outcome | None = None) -> None:
+        """What callbacks raise is logged, and harms nobody."""
+        for callback in self._by_name.get(name, ()):
             try:
-                answer = callback(event)
+                answer = callback(Event(name, job, outcome))
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
                 if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                     raise
-                log.exception(
-                    "a callback for %s of job %s failed", event.name, event.job.id, extra=fields_of(event.job)
-                )
+                log.exception("a callback for %s of job %s failed", name, job.id, extra=fields_of(job))
 
 
 def is_being_cancelled() -> bool:

@@ -23,11 +23,10 @@ from bucketq.job import Claim, Job
 from bucketq.log_fields import fields_of
 from bucketq.operation import Crash
 from bucketq.queue import Queue
-from bucketq.retry import Backoff, Decision, Failure, GiveUp
+from bucketq.retry import PATIENT, Decision, Failure, GiveUp
 
 log = logging.getLogger("bucketq")
 
-_BACKOFF = Backoff(first_s=0.1, cap_s=5.0, exponential=True)
 # Why the calls of a job that is done are refused, for ever.
 _NEVER_FITS = (PayloadError, ConfigurationError, KeyTakenError, JobNotFoundError)
 
@@ -99,7 +98,7 @@ class Settling:
             failures = failures + 1 if left else 0
             if left:
                 self._something.set()
-                await asyncio.sleep(_BACKOFF.delay_s(failures - 1, random.random()))
+                await asyncio.sleep(PATIENT.delay_s(failures - 1, random.random()))
 
     async def _settle(self, batch: list[Ended]) -> list[Ended]:
         """Tell the queue; return what it could not be told."""

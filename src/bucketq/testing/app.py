@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, Self
 
 from bucketq.app.app import App
 from bucketq.app.attempt import Attempts
-from bucketq.app.events import Event, EventName
 from bucketq.app.handler import Handler
 from bucketq.app.middleware import Run
-from bucketq.app.outcome import Completed, Failed, Outcome, Rejected
+from bucketq.app.outcome import Failed, Outcome, Rejected
 from bucketq.app.running import Running
 from bucketq.app.settling import settle
 from bucketq.errors import JobFailedError, PayloadError
@@ -180,12 +179,11 @@ class Jobs:
 
     async def _run(self, attempts: Attempts, job: Job, raise_errors: bool) -> Outcome:
         self._enqueued.setdefault(job.id, job)
-        await self._app.callbacks.tell(Event("claimed", job))
+        await self._app.callbacks.tell_claimed(job)
         outcome = await attempts.attempt(job)
         with _settling():
             await settle(self.queue, job, outcome)
-        name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
-        await self._app.callbacks.tell(Event(name, job, outcome))
+        await self._app.callbacks.tell_ended(job, outcome)
         error = self._errors.pop(job.id, None)
         if raise_errors and isinstance(outcome, Failed | Rejected):
             raise error or JobFailedError(job.id, outcome.error)

@@ -12,13 +12,12 @@ from bucketq.app.settling import Settling
 from bucketq.app.worker.slots import Slots
 from bucketq.errors import ConfigurationError, CorruptStateError, UnusableStorageError
 from bucketq.queue import Queue
-from bucketq.retry import Backoff
+from bucketq.retry import PATIENT
 
 log = logging.getLogger("bucketq")
 
 # For so long a claim waits for jobs before it asks anew.
 _WAIT_S = 20.0
-_BACKOFF = Backoff(first_s=0.1, cap_s=5.0, exponential=True)
 # Finished jobs that the storage does not take, for each slot, before no more are begun.
 _UNSETTLED_PER_SLOT = 4
 _TROUBLE_AFTER_S = 30.0
@@ -71,7 +70,7 @@ class Claiming:
                     raise
                 self._error = error
                 log.warning("no jobs can be claimed, trying again: %s", error)
-                await asyncio.sleep(_BACKOFF.delay_s(failures, random.random()))
+                await asyncio.sleep(PATIENT.delay_s(failures, random.random()))
                 failures += 1
 
     async def _claim(self) -> None:

@@ -27,6 +27,7 @@ import msgspec
 from bucketq.app.app import App
 from bucketq.app.arguments import encode_result
 from bucketq.app.call import Call
+from bucketq.app.injection import bind, open_for
 from bucketq.app.resources import Resources
 from bucketq.app.running import Report, Running, running_as
 from bucketq.app.worker.child_log import send_log, worker_level, write_down
@@ -240,13 +241,10 @@ def _attempt(
     handler = app.handlers[job.entrypoint]
     running = Running(job, lambda progress, note: say((progress, note)))
     try:
-        arguments = handler.arguments.decode(job.payload)
-        injected = handler.arguments.injected
-        runner.run(resources.open(type_ for type_ in injected.values() if type_ is not Running))
-        for name, type_ in injected.items():
-            arguments[name] = running if type_ is Running else resources.get(type_)
+        runner.run(open_for(handler, resources))
+        run = bind(handler, running, resources)
         with running_as(running), _going_on(order.trace):
-            result = handler.function(**arguments)
+            result = run()
         return _Returned(encode_result(result), tuple(running.calls))
     except BaseException as error:
         pickled = b""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from bucketq.app.attempt import Attempts
-from bucketq.app.events import Callbacks, Event, EventName
+from bucketq.app.events import Callbacks
 from bucketq.app.outcome import Completed, Failed, Interrupted, Outcome, Rejected
 from bucketq.app.worker.threads import Threads
 from bucketq.errors import JobNotFoundError
@@ -104,8 +104,7 @@ class Slots:
 
     async def _run(self, work: "_Work") -> None:
         job = work.job
-        if "claimed" in self._callbacks:
-            await self._callbacks.tell(Event("claimed", job))
+        await self._callbacks.tell_claimed(job)
         try:
             outcome = await self._attempts.attempt(job, work.report)
         except Exception as error:
@@ -114,9 +113,7 @@ class Slots:
         if work.is_stopping and not isinstance(outcome, Completed):
             return  # what it raises when it is stopped is no fault of the job
         self._end(work, outcome)
-        name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
-        if name in self._callbacks:
-            await self._callbacks.tell(Event(name, job, outcome))
+        await self._callbacks.tell_ended(job, outcome)
         self._free(work)
 
     def _cancel(self, work: "_Work") -> None:

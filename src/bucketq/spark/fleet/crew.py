@@ -19,7 +19,6 @@ from typing import NamedTuple
 from pyspark import TaskContext
 
 from bucketq.app.attempt import Attempts
-from bucketq.app.events import Event, EventName
 from bucketq.app.outcome import Completed, Outcome
 from bucketq.errors import ObjectNotFoundError
 from bucketq.failure import error_text, trace_text
@@ -150,13 +149,9 @@ class Crew:
         return _Tried(ended, took_s)
 
     async def _try(self, job: Job) -> Outcome:
-        callbacks = self._app.callbacks
-        if "claimed" in callbacks:
-            await callbacks.tell(Event("claimed", job))
+        await self._app.callbacks.tell_claimed(job)
         outcome = await self._attempts.attempt(job)
-        name: EventName = "completed" if isinstance(outcome, Completed) else "failed"
-        if name in callbacks:
-            await callbacks.tell(Event(name, job, outcome))
+        await self._app.callbacks.tell_ended(job, outcome)
         return outcome
 
 

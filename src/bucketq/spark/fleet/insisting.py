@@ -15,13 +15,11 @@ from bucketq.errors import (
     QueueClosedError,
     UnusableStorageError,
 )
-from bucketq.retry import Backoff
+from bucketq.retry import PATIENT
 
 log = logging.getLogger("bucketq")
 
 T = TypeVar("T")
-
-_BACKOFF = Backoff(first_s=0.1, cap_s=5.0, exponential=True)
 
 
 async def insist(ask: Callable[[], Awaitable[T]]) -> T:
@@ -41,5 +39,5 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
             raise
         except (BucketQError, OSError) as error:
             log.warning("the queue does not answer, trying again: %s", error)
-            await asyncio.sleep(_BACKOFF.delay_s(failures, random.random()))
+            await asyncio.sleep(PATIENT.delay_s(failures, random.random()))
             failures += 1
