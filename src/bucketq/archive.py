@@ -16,13 +16,12 @@ import msgspec
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, Piece, hour_began, hour_ended, pieces
 from bucketq.archived_job import ArchivedJob, FinishedStatus, batch_of, decode_archived, original_of
-from bucketq.clock import Clock, SystemClock
+from bucketq.clock import Clock
 from bucketq.codec import decode
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Claim, Job
-from bucketq.ledger import Ledger, SealedBatch
-from bucketq.mint import Mint, time_of
-from bucketq.settings import Settings
+from bucketq.ledger import Ledger, SealedBatch, batch_lines
+from bucketq.mint import time_of
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
 from bucketq.storage import Bucket, ObjectStoragePort, open_storage
@@ -69,7 +68,7 @@ class Archive:
                 "a storage of two methods has no archive; open the queue with one of bucketq's own adapters"
             )
         self._storage = storage
-        self._objects = SideObjects(storage.objects, Settings(), clock or SystemClock(), Mint())
+        self._objects = SideObjects(storage.objects, clock=clock)
         self._on_damage = on_damage or (lambda damage: log.warning("archive: %s", damage))
 
     @classmethod
@@ -263,8 +262,8 @@ class Archive:
         return found
 
     def _split(self, name: ArchiveName, content: bytes) -> list[bytes]:
-        if content.startswith(b"[\n") and content.endswith(b"\n]\n"):
-            return content[2:-3].split(b",\n")
+        if (whole := batch_lines(content)) is not None:
+            return whole
         first, *lines = content.split(b"\n")
         if first != b"[":
             self._on_damage(Damage(str(name), 1, "it is no JSON array"))

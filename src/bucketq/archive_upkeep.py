@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 
 from bucketq.archive_name import ARCHIVE, ArchiveName, arrived, day_of, hour_ended, needed
 from bucketq.archived_job import batch_of, with_batch
-from bucketq.ledger import batch_content
+from bucketq.ledger import batch_content, batch_lines
 from bucketq.operation import Submit
 from bucketq.operation.chores import Expire, ForgetExpired, LedgerView, ReadLedger
 from bucketq.settings import Settings
@@ -111,11 +111,11 @@ def _runs(found: dict[ArchiveName, ObjectInfo]) -> list[list[ArchiveName]]:
 
 
 async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
-    sound: list[tuple[ArchiveName, bytes]] = []
+    sound: list[tuple[ArchiveName, list[bytes]]] = []
     for name in run:
-        content = await objects.read(str(name))
-        if content.startswith(b"[\n") and content.endswith(b"\n]\n"):
-            sound.append((name, content[2:-3]))
+        lines = batch_lines(await objects.read(str(name)))
+        if lines is not None:
+            sound.append((name, lines))
         else:
             # A damaged object is left as it is, for somebody to look at.
             await _join(objects, sound)
@@ -123,11 +123,10 @@ async def _compact(objects: SideObjects, run: list[ArchiveName]) -> None:
     await _join(objects, sound)
 
 
-async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, bytes]]) -> None:
+async def _join(objects: SideObjects, parts: list[tuple[ArchiveName, list[bytes]]]) -> None:
     if len(parts) > 1:
         first, last = parts[0][0], parts[-1][0]
-        lines = (_stamped(name, line) for name, body in parts for line in body.split(b",\n"))
-        whole = batch_content(tuple(lines))
+        whole = batch_content(_stamped(name, line) for name, lines in parts for line in lines)
         await objects.create(str(ArchiveName(first.hour, first.first, last.last)), whole)
 
 

@@ -51,9 +51,8 @@ class StagedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def lines(self, content: bytes) -> list[bytes]:
         """The lines of its object. Raises CorruptStateError if that is not whole."""
-        lines = content[2:-3].split(b",\n")
-        is_whole = content.startswith(b"[\n") and content.endswith(b"\n]\n")
-        if not is_whole or len(content) != self.size or len(lines) != self.count:
+        lines = batch_lines(content)
+        if lines is None or len(content) != self.size or len(lines) != self.count:
             raise self.lost("it is not what queue.json says it is")
         return lines
 
@@ -197,3 +196,13 @@ class Ledger:
 def batch_content(lines: Iterable[bytes]) -> bytes:
     """The content of an archive object: a JSON array, one job a line."""
     return b"[\n" + b",\n".join(lines) + b"\n]\n"
+
+
+def batch_lines(content: bytes) -> list[bytes] | None:
+    """The lines of an archive object; None if it is not whole.
+
+    >>> batch_lines(batch_content([b"{}", b"{}"])), batch_lines(b"[\\n{}")
+    ([b'{}', b'{}'], None)
+    """
+    is_whole = content.startswith(b"[\n") and content.endswith(b"\n]\n")
+    return content[2:-3].split(b",\n") if is_whole else None

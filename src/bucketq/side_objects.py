@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextlib import suppress
 from typing import TypeVar
 
-from bucketq.clock import Clock
+from bucketq.clock import Clock, SystemClock
 from bucketq.errors import ObjectExistsError, ObjectNotFoundError, PayloadError, UnusableStorageError
 from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, pack
 from bucketq.job import Job
@@ -38,11 +38,17 @@ class SideObjects:
     begun; it goes into the object's name.
     """
 
-    def __init__(self, objects: Objects, settings: Settings, clock: Clock, mint: Mint) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        mint: Mint | None = None,
+    ) -> None:
         self._objects = objects
-        self._settings = settings
-        self._clock = clock
-        self._mint = mint
+        self._settings = settings or Settings()
+        self._clock = clock or SystemClock()
+        self._mint = mint or Mint()
 
     async def create_segments(
         self, jobs: AsyncIterable[Job], version: int

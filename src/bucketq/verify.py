@@ -12,16 +12,13 @@ from typing import NamedTuple
 from bucketq.archive import Archive, Damage, Wanted
 from bucketq.archive_name import ARCHIVE, ArchiveName, day_of
 from bucketq.archived_job import original_of
-from bucketq.clock import SystemClock
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
 from bucketq.fingerprint import FINGERPRINT_BYTES, fingerprint, unpack
 from bucketq.job import Job, JobStatus
-from bucketq.mint import Mint
 from bucketq.object_name import PAYLOADS
 from bucketq.segment import Key, Segment, SegmentKeys, key_of
 from bucketq.segment_lines import SegmentLines
-from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState
 from bucketq.storage.port import Bucket, describe
@@ -79,7 +76,7 @@ class _Walk:
         self._verdict = Verdict()
         self._on_progress = on_progress
         self._archive = Archive(storage, self._damaged)
-        self._objects = SideObjects(storage.objects, Settings(), SystemClock(), Mint())
+        self._objects = SideObjects(storage.objects)
         self._storage = storage
         self._seen: dict[str, str] = {}
         self._dead: set[str] = set()

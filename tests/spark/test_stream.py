@@ -6,9 +6,6 @@ import pytest
 from pyspark.errors import PySparkException
 
 from bucketq.archive_upkeep import compact
-from bucketq.clock import SystemClock
-from bucketq.mint import Mint
-from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 
 NOON = datetime(2026, 2, 15, 12, 30, tzinfo=UTC)
@@ -52,7 +49,7 @@ def compact_all(queue):
     """Compact past hours, and again an hour later, when what was compacted is removed."""
 
     async def tidy(q):
-        objects = SideObjects(queue.storage.objects, Settings(), SystemClock(), Mint())
+        objects = SideObjects(queue.storage.objects)
         for hours in (2, 4):
             await compact(objects, q.apply, datetime.now(UTC) + hours * HOUR)
 

@@ -31,11 +31,12 @@ from bucketq.new_job import check_plain
 from bucketq.operation import Enqueue, EnqueueSegments, Load
 from bucketq.segment import Segment, due_key, key_of
 from bucketq.segment_lines import SegmentWriter
+from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects, each
-from bucketq.spark.objects import SETTINGS, side_objects
 from bucketq.spark.pile import ROWS_MAX, Pile, due_fields, lines_of, payload_fields
 from bucketq.storage import Bucket
 
+_SETTINGS = Settings()
 # What a task may leave to the driver, rather than write small objects for it: there may be thousands.
 _LEFT_OVER_BYTES_MAX = 32 * 1024
 # The lines that a task holds at most, over all entrypoints and priorities.
@@ -82,7 +83,7 @@ class TaskLoad:
     """One task's part of a load. `version` is one of the queue from before it began."""
 
     def __init__(self, storage: Bucket, version: int, defaults: Defaults, mark: LoadMark = FIRST) -> None:
-        self._objects = side_objects(storage)
+        self._objects = SideObjects(storage.objects)
         self._version = version
         self._defaults = defaults
         self._mark = mark
@@ -159,7 +160,7 @@ class TaskLoad:
         return {kind: pa.array(chosen, pa.int64()) for kind, chosen in kinds.items()}
 
     async def _write_full_piles(self) -> None:
-        jobs_max, bytes_max = SETTINGS.segment_jobs_max, SETTINGS.segment_bytes_max
+        jobs_max, bytes_max = _SETTINGS.segment_jobs_max, _SETTINGS.segment_bytes_max
         for pile in self._piles.values():
             while len(pile) >= jobs_max or pile.size >= bytes_max:
                 await self._write([pile.cut(jobs_max, bytes_max)])
@@ -182,7 +183,7 @@ class TaskLoad:
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
                 plain=not self._has_large and pile.priority is not None,
             )
-            if writer.size >= SETTINGS.segment_bytes_max or pile is piles[-1]:
+            if writer.size >= _SETTINGS.segment_bytes_max or pile is piles[-1]:
                 creating = self._objects.create_segment(writer, self._version)
                 self._writing.append(asyncio.create_task(creating))
                 writer = SegmentWriter()
@@ -193,12 +194,12 @@ class TaskLoad:
 
     async def _payload_fields(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         payloads = rows["payload"].cast(pa.binary()).fill_null(b"")
-        if pc.max(pc.binary_length(payloads)).as_py() <= SETTINGS.payload_inline_max:
+        if pc.max(pc.binary_length(payloads)).as_py() <= _SETTINGS.payload_inline_max:
             return payload_fields(payloads)
         turns = asyncio.Semaphore(_WRITES_AT_ONCE)
 
         async def field(payload: bytes) -> bytes:
-            if len(payload) <= SETTINGS.payload_inline_max:
+            if len(payload) <= _SETTINGS.payload_inline_max:
                 return payload_field(payload)
             async with turns:
                 return await self._stowed(payload)
@@ -206,9 +207,9 @@ class TaskLoad:
         return pa.array(await asyncio.gather(*map(field, payloads.to_pylist())), pa.binary())
 
     async def _stowed(self, payload: bytes) -> bytes:
-        if len(payload) > SETTINGS.payload_bytes_max:
+        if len(payload) > _SETTINGS.payload_bytes_max:
             raise PayloadError(
-                f"a payload has {len(payload)} bytes; the limit is {SETTINGS.payload_bytes_max}."
+                f"a payload has {len(payload)} bytes; the limit is {_SETTINGS.payload_bytes_max}."
                 " Store it elsewhere and enqueue a reference to it."
             )
         self._has_large = True
@@ -238,7 +239,7 @@ async def land(
     if segments or not _are_few(jobs):
         # Theirs, not today's: if what they wrote may have been collected, the queue has to notice.
         version = min(part.version for part in loaded)
-        segments += [segment async for segment in _segments_of(jobs, side_objects(storage), version)]
+        segments += [segment async for segment in _segments_of(jobs, SideObjects(storage.objects), version)]
         if len(segments) > _SEGMENTS_MAX:
             raise ConfigurationError(
                 f"{before} jobs would need {len(segments)} segments, of at most {_SEGMENTS_MAX}: every"
@@ -259,7 +260,9 @@ async def land(
 async def discard(storage: Bucket, loaded: Sequence[Loaded]) -> None:
     """Remove the segments of tasks that succeeded, where others failed."""
     with suppress(StorageError, OSError):
-        await side_objects(storage).delete(segment.name for part in loaded for segment in part.segments)
+        await SideObjects(storage.objects).delete(
+            segment.name for part in loaded for segment in part.segments
+        )
 
 
 async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> AsyncIterator[Segment]:
@@ -271,7 +274,7 @@ async def _segments_of(jobs: list[Job], objects: SideObjects, version: int) -> A
 
 def _are_few(jobs: list[Job]) -> bool:
     size = sum(map(line_bytes, jobs))
-    return len(jobs) <= SETTINGS.hot_jobs_max // 2 and size <= SETTINGS.hot_bytes_max // 2
+    return len(jobs) <= _SETTINGS.hot_jobs_max // 2 and size <= _SETTINGS.hot_bytes_max // 2
 
 
 def _column(rows: pa.RecordBatch, name: str, default: Any) -> Iterable[Any]:

@@ -25,8 +25,8 @@ from bucketq.jobline import decode_job, encode_job
 from bucketq.ledger import SealedBatch
 from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentLines
+from bucketq.side_objects import SideObjects
 from bucketq.spark import columns
-from bucketq.spark.objects import side_objects
 from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
 from bucketq.state import QueueState
@@ -113,7 +113,7 @@ class JobsReader(DataSourceReader):
 
     async def _jobs_of(self, segment: Segment) -> list[Job]:
         try:
-            content = await side_objects(self._options.open()).read(segment.name)
+            content = await SideObjects(self._options.open().objects).read(segment.name)
         except ObjectNotFoundError:
             raise CorruptStateError(
                 f"{segment.name}, with {segment.count} waiting jobs, is not there any more. Most likely they"

@@ -27,11 +27,11 @@ from bucketq.loop_thread import LoopThread
 from bucketq.segment_claim import CompletedJobs, SegmentClaim
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
+from bucketq.spark.fleet.objects import objects_of
 from bucketq.spark.fleet.order import Done, Kit, Lost, Order, Report, Slice, SliceDone, Unready, Work
 from bucketq.spark.fleet.pace import BEGIN_WITHIN_S
 from bucketq.spark.fleet.result_table import Ended, ResultTable
 from bucketq.spark.fleet.shipment import unpack
-from bucketq.spark.objects import objects_of
 
 # What has been done must not be done again because the storage is away for some minutes.
 _PATIENT = Settings(retry_for_s=600.0)

@@ -25,8 +25,8 @@ from bucketq.segment import Segment
 from bucketq.segment_claim import SegmentClaim
 from bucketq.spark.fleet.chunk import Chunk, Tally
 from bucketq.spark.fleet.insisting import insist
+from bucketq.spark.fleet.objects import objects_of
 from bucketq.spark.fleet.order import Done, Slice, SliceDone
-from bucketq.spark.objects import objects_of
 
 log = logging.getLogger("bucketq")
 

@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-from bucketq.clock import SystemClock
 from bucketq.errors import ClaimLostError, ConfigurationError, JobNotFoundError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.ledger import StagedPart
-from bucketq.mint import Mint
 from bucketq.operation import Bury, Crash, Heartbeat, Nack
 from bucketq.queue import Queue
 from bucketq.segment_claim import CompletedJobs, SegmentClaim
@@ -218,7 +216,7 @@ class Segments(QueueSuite):
 
 def _objects(q: Queue) -> SideObjects:
     assert isinstance(q.storage, Bucket)
-    return SideObjects(q.storage.objects, q.settings, SystemClock(), Mint())
+    return SideObjects(q.storage.objects, q.settings)
 
 
 async def _jobs(q: Queue, claim: SegmentClaim) -> list[Job]:
