@@ -32,7 +32,7 @@ def open_storage(url: str, **options: Any) -> Bucket:
     >>> storage = open_storage("memory://demo")                # one for all of this process
     >>> storage = open_storage("file:///var/lib/myapp/queue.json")
     >>> storage = open_storage("s3://bucket/queues/jobs.json?region_name=eu-central-1")
-    >>> storage = open_storage("gs://bucket/jobs.json", service_account_key="{…}")
+    >>> storage = open_storage("gs://bucket/jobs.json", endpoint_url="http://localhost:4443")
     >>> storage = open_storage("az://container/jobs.json?account_name=mine")
 
     Options are the keyword arguments of the scheme's storage class; those that are no

@@ -35,7 +35,7 @@ def count(value: float) -> str:
     """A number, short.
 
     >>> count(1234567), count(12.0), count(0.25)
-    ('1.2M', '12', '0.25')
+    ('1.23M', '12', '0.25')
     """
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit * 0.9995:
