@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bucketq.archive import Archive, Damage, Wanted
-from bucketq.archive_name import ARCHIVE, ArchiveName, day_of
+from bucketq.archive import Archive
+from bucketq.archive_lines import Damage
+from bucketq.archive_name import ARCHIVE, ArchiveName, Piece, day_of
+from bucketq.archive_selection import Selection
 from bucketq.archived_job import original_of
 from bucketq.codec import decode
 from bucketq.errors import CorruptStateError, ObjectNotFoundError
@@ -90,7 +92,7 @@ class _Walk:
 
     async def walk(self) -> Verdict:
         try:
-            pieces, state = await self._archive.plan(Wanted())
+            planned, state = await self._archive.plan(Selection())
         except CorruptStateError as error:
             self._problem(str(error))
             return self._verdict
@@ -98,7 +100,19 @@ class _Walk:
         if not state.version:
             self._problem(f"there is no queue at {describe(self._storage)}")
             return self._verdict
+        self._verdict.live = state.stats.live
         payloads: dict[str, _Reference] = {}
+        self._walk_file(state, payloads)
+        await self._walk_segments(state, payloads)
+        self._count_batches(state)
+        await self._look_for_payloads(PAYLOADS, payloads)
+        days = await self._walk_archive(planned, state)
+        self._compare(state, days)
+        await self._look_for_strangers(state)
+        await self._settle_doubts()
+        return self._verdict
+
+    def _walk_file(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
         for job in state.jobs:
             self._see_live(job, "queue.json")
             if job.payload_object is not None:
@@ -107,14 +121,33 @@ class _Walk:
             if batch.then is not None and batch.then.payload_object is not None:
                 reference = _Reference(batch.then.payload_size, batch.then.id, "queue.json")
                 payloads[batch.then.payload_object] = reference
-        await self._walk_segments(state, payloads)
-        self._count_batches(state)
-        await self._look_for_payloads(PAYLOADS, payloads)
+
+    async def _walk_segments(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
+        segments = list(state.backlog)
+        for number, segment in enumerate(segments, 1):
+            self._on_progress("segments", number, len(segments))
+            self._verdict.segments += 1
+            try:
+                jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
+            except (CorruptStateError, ObjectNotFoundError) as error:
+                self._doubts.append(_Doubt(segment.name, f"{segment.name}: {error}"))
+                continue
+            if len(jobs) != segment.count:
+                self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
+            await self._look_for_keys(segment, jobs)
+            for job in jobs:
+                self._see_live(job, segment.name)
+                if job.payload_object is not None:
+                    reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
+                    payloads[job.payload_object] = reference
+
+    async def _walk_archive(self, planned: list[Piece], state: QueueState) -> Counter[str]:
+        """Look at every finished job; return how many there are by day, and by none in queue.json."""
         days: Counter[str] = Counter()
         copies: dict[str, dict[str, _Reference]] = {}
-        total = len(pieces)
+        total = len(planned)
         number = 0
-        async for hour, jobs in self._archive.read(pieces, state.ledger):
+        async for hour, jobs in self._archive.read(planned, state.ledger):
             number += 1
             self._on_progress("archive", min(number, total), total)
             days[hour[:10]] += len(jobs)
@@ -133,30 +166,7 @@ class _Walk:
                     copies.setdefault(folder, {})[copy if hour else original_of(copy)] = reference
         for folder, payloads in copies.items():
             await self._look_for_payloads(folder, payloads)
-        self._compare(state, days)
-        await self._look_for_strangers(state)
-        await self._settle_doubts()
-        return self._verdict
-
-    async def _walk_segments(self, state: QueueState, payloads: dict[str, _Reference]) -> None:
-        segments = list(state.backlog)
-        self._verdict.live = state.stats.live
-        for number, segment in enumerate(segments, 1):
-            self._on_progress("segments", number, len(segments))
-            self._verdict.segments += 1
-            try:
-                jobs = list(SegmentLines(segment, await self._objects.read(segment.name)).jobs(segment))
-            except (CorruptStateError, ObjectNotFoundError) as error:
-                self._doubts.append(_Doubt(segment.name, f"{segment.name}: {error}"))
-                continue
-            if len(jobs) != segment.count:
-                self._problem(f"{segment.name}: {len(jobs)} jobs are left in it, not {segment.count}")
-            await self._look_for_keys(segment, jobs)
-            for job in jobs:
-                self._see_live(job, segment.name)
-                if job.payload_object is not None:
-                    reference = _Reference(job.payload_size, job.id, segment.name, key_of(job))
-                    payloads[job.payload_object] = reference
+        return days
 
     async def _look_for_keys(self, segment: Segment, jobs: list[Job]) -> None:
         """See that a companion tells of every unique key in its segment."""

@@ -12,7 +12,8 @@ from segment_work import Mortal, Work, broker, check_all_done_once, finish, load
 from test_archive import archived, objects_of
 
 from bucketq import CorruptStateError, InMemoryStorage, ObjectNotFoundError, StorageError, connect
-from bucketq.archive import Archive, Wanted
+from bucketq.archive import Archive
+from bucketq.archive_selection import Selection
 from bucketq.broker.serving import serving
 from bucketq.codec import decode
 from bucketq.job import Claim
@@ -68,7 +69,7 @@ def test_a_reader_that_is_slow_finds_a_batch_that_has_arrived_meanwhile(is_compa
             storage.object_latency_s = 5
             await Work(storage, q).settle_completed()
             archive = Archive(storage.inner, clock=VirtualClock())
-            pieces, state = await archive.plan(Wanted())
+            pieces, state = await archive.plan(Selection())
             assert [batch.total for batch in state.ledger.sealed.values()] == [8]
             storage.object_latency_s = 0
             await asyncio.sleep(100)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketq.archive import Wanted
+from bucketq.archive_selection import Selection
 from bucketq.archived_job import FinishedStatus, decode_archived, encode_archived, with_batch
 from bucketq.job import STALE, TIMED_OUT, Attempt, Job, Outcome
 from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, extra_fields, live
@@ -103,7 +103,7 @@ def test_columns_hold_what_the_lines_say(lines, is_compacted, is_formatted):
     written = [with_batch(line, 7) for line in lines] if is_compacted else lines
     if is_formatted:
         written = [msgspec.json.format(line, indent=1).replace(b"\n", b" ") for line in written]
-    batch = archived(written, ARCHIVE.names, Wanted())
+    batch = archived(written, ARCHIVE.names, Selection())
     assert batch.schema == ARCHIVE
     for line, row in zip(lines, batch.to_pylist(), strict=True):
         result = row.pop("result")
@@ -138,7 +138,7 @@ def test_only_the_columns_and_jobs_that_are_asked_for_are_made():
     some[3] = line_of(job(3), FinishedStatus.DEAD, "no", finished_at=NOW + 3 * hour)
 
     def ids(**wanted):
-        return archived(some, ["id"], Wanted(**wanted)).to_pydict()["id"]
+        return archived(some, ["id"], Selection(**wanted)).to_pydict()["id"]
 
     assert ids() == ["0", "1", "2", "3"]
     assert ids(since=NOW + hour) == ["1", "2", "3"]
@@ -146,7 +146,7 @@ def test_only_the_columns_and_jobs_that_are_asked_for_are_made():
     assert ids(entrypoint="e1") == ["1", "3"]
     assert ids(status=FinishedStatus.DEAD) == ["3"]
     assert ids(status=FinishedStatus.COMPLETED, entrypoint="e1", since=NOW) == ["1"]
-    assert archived(some, ["result", "id"], Wanted()).schema.names == ["result", "id"]
+    assert archived(some, ["result", "id"], Selection()).schema.names == ["result", "id"]
 
 
 GOOD = line_of(Job(id="a", entrypoint="mail", attempts=1, created_at=NOW))
@@ -172,14 +172,14 @@ GOOD = line_of(Job(id="a", entrypoint="mail", attempts=1, created_at=NOW))
     ],
 )
 def test_what_is_no_archived_job_is_refused(bad):
-    assert archived([GOOD, GOOD], ["id"], Wanted()).num_rows == 2
+    assert archived([GOOD, GOOD], ["id"], Selection()).num_rows == 2
     with pytest.raises(UnreadableLinesError):
-        archived([GOOD, bad, GOOD], ["id"], Wanted())
+        archived([GOOD, bad, GOOD], ["id"], Selection())
 
 
 def test_parts_of_a_line_may_stand_anywhere():
     moved = GOOD[:-1] + b',"json":{"a":1},"status":"dead","result":null,"error":"no","x":[{"json":1}]}'
-    [row] = archived([moved], ["status", "error", "payload_json", "result"], Wanted()).to_pylist()
+    [row] = archived([moved], ["status", "error", "payload_json", "result"], Selection()).to_pylist()
     assert row == {"status": "dead", "error": "no", "payload_json": '{"a":1}', "result": None}
     assert extra_fields([GOOD, moved]).to_pylist() == [None, '{"x":[{"json":1}]}']
 
@@ -188,7 +188,7 @@ def test_json_that_cannot_stand_in_a_line_is_json_all_the_same():
     pretty = b' {\n "a": 1\n}\n'
     job = Job(id="a", entrypoint="mail", payload=pretty, attempts=1, created_at=NOW)
     for batch in (
-        archived([line_of(job)], ["payload", "payload_json"], Wanted()),
+        archived([line_of(job)], ["payload", "payload_json"], Selection()),
         live([job], ["payload", "payload_json"]),
     ):
         assert batch.to_pylist() == [{"payload": pretty, "payload_json": pretty.decode()}]

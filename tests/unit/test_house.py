@@ -49,6 +49,8 @@ FLOORS = [
         "segment_claim",
         "timeline",
         "facts",
+        "archive_lines",
+        "archive_selection",
     },
     {"key_shelf", "turns"},
     {"shelf", "table"},
@@ -87,7 +89,18 @@ FLOORS = [
     {"__main__"},
 ]
 PURE = [
-    *("errors", "object_name", "archive_name", "job", "jobline", "ledger", "segment", "archived_job"),
+    *(
+        "errors",
+        "object_name",
+        "archive_name",
+        "archive_lines",
+        "archive_selection",
+        "job",
+        "jobline",
+        "ledger",
+        "segment",
+        "archived_job",
+    ),
     *(
         "segment_lines",
         "fingerprint",

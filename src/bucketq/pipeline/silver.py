@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from bucketq.archive import Wanted
+from bucketq.archive_selection import Selection
 from bucketq.pipeline.bronze import BRONZE, BRONZE_SCHEMA, ingested_days, last_ingest
 from bucketq.pipeline.lake import Lake
 from bucketq.spark.columns import ARCHIVE, archived, extra_fields
@@ -86,7 +86,7 @@ def _typed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             lines = [text.encode() for text in batch["text"].to_pylist()]
-            typed = archived(lines, ARCHIVE.names, Wanted())
+            typed = archived(lines, ARCHIVE.names, Selection())
             columns = [*typed.columns, extra_fields(lines), *(batch[name] for name in _BRONZE_COLUMNS)]
             names = [*typed.schema.names, "extra", *_BRONZE_COLUMNS]
             yield pa.RecordBatch.from_arrays(columns, names)

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.json
 from msgspec import Raw
 
-from bucketq.archive import ArchiveLines, Damage, Wanted
+from bucketq.archive_lines import ArchiveLines, Damage
 from bucketq.archive_name import ArchiveName
+from bucketq.archive_selection import Selection
 from bucketq.archived_job import FORMAT, FinishedStatus, batch_of, decode_archived
 from bucketq.errors import CorruptStateError
 from bucketq.job import STALE, TIMED_OUT, Job, Outcome
@@ -128,15 +129,15 @@ _NOTHING = _Free()
 _NO_RESULT = (b"", b"null")
 
 
-def archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
+def archived(lines: Sequence[bytes], names: Sequence[str], selection: Selection) -> pa.RecordBatch:
     """The named columns of archived jobs, of those that are wanted. Raises UnreadableLinesError."""
     try:
-        return _archived(lines, names, wanted)
+        return _archived(lines, names, selection)
     except (pa.ArrowException, *UNREADABLE):
         pass
     try:
         # Perhaps somebody wrote them by hand.
-        return _archived([_as_we_write(line) for line in lines], names, wanted)
+        return _archived([_as_we_write(line) for line in lines], names, selection)
     except (pa.ArrowException, *UNREADABLE) as error:
         raise UnreadableLinesError(str(error)) from error
 
@@ -185,7 +186,7 @@ def _extra(line: bytes) -> bytes | None:
 def _are_sound(lines: Sequence[bytes]) -> bool:
     try:
         b"".join(lines).decode()
-        return not lines or archived(lines, ARCHIVE.names, Wanted()).num_rows == len(lines)
+        return not lines or archived(lines, ARCHIVE.names, Selection()).num_rows == len(lines)
     except (UnreadableLinesError, UnicodeDecodeError):
         return False
 
@@ -200,7 +201,7 @@ def _why(line: bytes) -> str | None:
     try:
         line.decode()
         decode_archived(line)
-        archived([line], ARCHIVE.names, Wanted())
+        archived([line], ARCHIVE.names, Selection())
     except UnicodeDecodeError as error:
         return f"no archived job: {error}"
     except (CorruptStateError, UnreadableLinesError) as error:
@@ -208,7 +209,7 @@ def _why(line: bytes) -> str | None:
     return None
 
 
-def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> pa.RecordBatch:
+def _archived(lines: Sequence[bytes], names: Sequence[str], selection: Selection) -> pa.RecordBatch:
     heads, free = _split(lines)
     made_of = {field for name in names for field in _MADE_OF.get(name, (name,))}
     # What Python readers would refuse is refused, whether its column is wanted or not.
@@ -216,7 +217,7 @@ def _archived(lines: Sequence[bytes], names: Sequence[str], wanted: Wanted) -> p
     _decoded(table["payload"])
     schema = pa.schema([ARCHIVE.field(name) for name in names])
     batch = pa.RecordBatch.from_arrays([_column(name, table, free) for name in names], schema=schema)
-    tests = list(_tests(table, wanted))
+    tests = list(_tests(table, selection))
     if not tests:
         return batch
     mask = tests[0]
@@ -351,15 +352,15 @@ def _attempts(table: pa.RecordBatch) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), every.take(pa.array(places, pa.int64())))
 
 
-def _tests(table: pa.RecordBatch, wanted: Wanted) -> Iterable[pa.BooleanArray]:
-    if wanted.since is not None:
-        yield pc.greater_equal(table["finished_at"], pa.scalar(wanted.since, MOMENT))
-    if wanted.until is not None:
-        yield pc.less(table["finished_at"], pa.scalar(wanted.until, MOMENT))
-    if wanted.entrypoint is not None:
-        yield pc.equal(table["entrypoint"], wanted.entrypoint)
-    if wanted.status is not None:
-        yield pc.equal(table["status"].fill_null(_COMPLETED), wanted.status.value)
+def _tests(table: pa.RecordBatch, selection: Selection) -> Iterable[pa.BooleanArray]:
+    if selection.since is not None:
+        yield pc.greater_equal(table["finished_at"], pa.scalar(selection.since, MOMENT))
+    if selection.until is not None:
+        yield pc.less(table["finished_at"], pa.scalar(selection.until, MOMENT))
+    if selection.entrypoint is not None:
+        yield pc.equal(table["entrypoint"], selection.entrypoint)
+    if selection.status is not None:
+        yield pc.equal(table["status"].fill_null(_COMPLETED), selection.status.value)
 
 
 def _live_attempts(job: Job) -> list[dict[str, Any]]:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from bucketq.archive import Wanted
-from bucketq.archived_job import FinishedStatus
+from bucketq.archive_selection import Selection
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.new_job import check_plain
 from bucketq.storage import Bucket, open_storage
@@ -101,17 +100,9 @@ class Options:
         return table
 
     @property
-    def wanted(self) -> Wanted:
-        """Which jobs are read."""
-        status = self.status
-        if status is not None and status not in list(FinishedStatus):
-            raise ConfigurationError(f"a finished job is one of {', '.join(FinishedStatus)}, not {status!r}")
-        return Wanted(
-            self._moment("since"),
-            self._moment("until"),
-            self.entrypoint,
-            None if status is None else FinishedStatus(status),
-        )
+    def selection(self) -> Selection:
+        """Which finished jobs are read."""
+        return Selection.of(self._moment("since"), self._moment("until"), self.entrypoint, self.status)
 
     @property
     def entrypoint(self) -> str | None:

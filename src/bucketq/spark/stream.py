@@ -37,7 +37,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         options.check_for_source(is_stream=True)
         self._options = options
-        self._wanted = options.wanted
+        self._selection = options.selection
         self._names = check_read(options.table, schema)
         self._limit = _limit(options)
         self._start = options.starting_version
@@ -79,7 +79,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ArchivePart)
-        return read_archived(self._options, partition, self._names, self._wanted)
+        return read_archived(self._options, partition, self._names, self._selection)
 
     def _state(self) -> QueueState:
         state = read_queue(self._options)
@@ -92,7 +92,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         recent = {
             name: size
             for name, size in sizes.items()
-            if name.last > after and self._wanted.overlaps(name.hour, name.hour)
+            if name.last > after and self._selection.overlaps(name.hour, name.hour)
         }
         return pieces(recent, after + 1, until)
 
@@ -103,7 +103,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._days = {day: known for day, known in self._days.items() if day in ledger.archived}
         for day, count in ledger.archived.items():
             is_known = day in self._days and self._days[day].jobs == count
-            if not is_known and self._wanted.overlaps(f"{day}T00", f"{day}T23"):
+            if not is_known and self._selection.overlaps(f"{day}T00", f"{day}T23"):
                 self._days[day] = _Day(count, await archive.objects_of(day))
 
 

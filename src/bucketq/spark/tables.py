@@ -16,8 +16,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from bucketq.archive import Archive, ArchiveLines, Damage, Wanted, in_sync
+from bucketq.archive import Archive, in_sync
+from bucketq.archive_lines import ArchiveLines, Damage
 from bucketq.archive_name import Piece
+from bucketq.archive_selection import Selection
 from bucketq.archived_job import decode_archived
 from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
@@ -66,24 +68,23 @@ class ArchiveReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         options.check_for_source()
         self._options = options
-        self._wanted = options.wanted
+        self._selection = options.selection
         self._names = check_read(options.table, schema)
 
     def partitions(self) -> list[InputPartition]:
-        pieces, state = asyncio.run(archive_of(self._options).plan(self._wanted))
+        pieces, state = asyncio.run(archive_of(self._options).plan(self._selection))
         check_there(state, self._options)
         parts: list[InputPartition] = [ArchivePart(group) for group in in_tasks(pieces)]
         # A batch with staged parts is worth a task.
         sealed = state.ledger.sealed.items()
         parts += [ArchivePart((), (), [(name, batch)]) for name, batch in sealed if batch.parts]
         on_the_way = [ArchiveLines.of(name, batch.lines) for name, batch in sealed if not batch.parts]
-        finished = [entry.line for entry in state.ledger.finished]
-        on_the_way.append(ArchiveLines.of("queue.json, finished", finished))
+        on_the_way.append(ArchiveLines.of_finished(state.ledger.finished))
         return [*parts, ArchivePart((), on_the_way)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ArchivePart)
-        return read_archived(self._options, partition, self._names, self._wanted)
+        return read_archived(self._options, partition, self._names, self._selection)
 
 
 class JobsReader(DataSourceReader):
@@ -169,7 +170,7 @@ def in_tasks(pieces: Iterable[P]) -> Iterator[list[P]]:
 
 
 def read_archived(
-    options: Options, part: ArchivePart, names: Sequence[str], wanted: Wanted
+    options: Options, part: ArchivePart, names: Sequence[str], selection: Selection
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part, of the table `archive` or `lines`."""
     if options.table == "lines":
@@ -179,10 +180,10 @@ def read_archived(
     for lines in chain(part.lines, in_sync(_read(archive_of(options), part))):
         gathered.append(lines)
         if sum(len(one.lines) for one in gathered) >= _LINES_AT_ONCE:
-            yield _rows(options, gathered, names, wanted)
+            yield _rows(options, gathered, names, selection)
             gathered = []
     if any(one.lines for one in gathered):
-        yield _rows(options, gathered, names, wanted)
+        yield _rows(options, gathered, names, selection)
 
 
 def _read_as_it_is(options: Options, part: ArchivePart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -211,13 +212,13 @@ async def _read(archive: Archive, part: ArchivePart) -> AsyncIterator[ArchiveLin
 
 
 def _rows(
-    options: Options, gathered: Sequence[ArchiveLines], names: Sequence[str], wanted: Wanted
+    options: Options, gathered: Sequence[ArchiveLines], names: Sequence[str], selection: Selection
 ) -> pa.RecordBatch:
     try:
-        return columns.archived([line for one in gathered for line in one.lines], names, wanted)
+        return columns.archived([line for one in gathered for line in one.lines], names, selection)
     except columns.UnreadableLinesError as unreadable:
         for one in gathered:
-            for number, line in zip(one.numbers, one.lines, strict=True):
+            for number, line in one.numbered():
                 try:
                     decode_archived(line)
                 except CorruptStateError as error:
