@@ -14,48 +14,31 @@ from bucketq.account import Spending
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
+from bucketq.broker.inspection import check_name, inspected
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
-from bucketq.duration import seconds_of
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
-from bucketq.failure import error_text
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.limits import Limits, check_limit
 from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Page
-from bucketq.new_job import NAME_MAX, check_new_job
-from bucketq.object_name import PAYLOADS, version_of
+from bucketq.object_name import version_of
 from bucketq.operation import (
-    Ack,
-    AckMany,
-    Adopt,
     Answers,
-    Bury,
     Dequeue,
-    DequeueSegment,
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
     Find,
-    Heartbeat,
-    HeartbeatMany,
-    Nack,
     Operation,
     Refuse,
     SettleSegment,
-    Transact,
     claims_of,
     enqueued_by,
 )
-from bucketq.operation.limits import Pause, Resume, SetLimit
-from bucketq.operation.schedules import PutSchedule
-from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
-from bucketq.progress import check_progress
-from bucketq.schedule import Schedule, check_schedule
+from bucketq.operation.settlements import Cancel
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, ObjectPage, check_object_name
-from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
@@ -98,7 +81,7 @@ class Service:
     async def apply(self, operation: Operation, caller: Caller) -> Any:
         """Apply one operation by itself: new jobs, or a transaction."""
         caller.check(operation)
-        checked = _checked(self._sized(operation))
+        checked = inspected(self._sized(operation))
         return await self.broker.lead(lambda queue: queue.apply(checked))
 
     async def dequeue(
@@ -129,35 +112,35 @@ class Service:
 
     async def cancel(self, job_id: str) -> Job:
         """A job is not wanted any more."""
-        _check_name("a job's id", job_id)
+        check_name("a job's id", job_id)
         return await self.broker.lead(lambda queue: queue.cancel(job_id))
 
     async def redrive(self, job_id: str) -> Job:
         """A dead job is done again, as a new one."""
-        _check_name("a job's id", job_id)
+        check_name("a job's id", job_id)
         return await self.broker.lead(lambda queue: queue.redrive(job_id))
 
     async def discard(self, job_id: str) -> None:
         """A dead job is forgotten."""
-        _check_name("a job's id", job_id)
+        check_name("a job's id", job_id)
         await self.broker.lead(lambda queue: queue.discard(job_id))
 
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation], caller: Caller
     ) -> Answers:
         """Apply a client's numbered batch, once, however often it is sent."""
-        _check_name("a session", session)
+        check_name("a session", session)
         if number < 1:
             raise ConfigurationError("batches are numbered from 1 on")
 
         async def perform(queue: ServedQueue) -> Answers:
-            checked = [await self._checked_or_refused(queue, one, caller) for one in operations]
+            checked = [await self._inspected_or_refused(queue, one, caller) for one in operations]
             return await queue.perform(session, number, seen_version, checked)
 
         version, answers = await self.broker.lead(perform)
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
 
-    async def _checked_or_refused(
+    async def _inspected_or_refused(
         self, queue: ServedQueue, operation: Operation, caller: Caller
     ) -> Operation:
         try:
@@ -169,7 +152,7 @@ class Service:
                 await queue.check_segments(operation.part.segments)
             if isinstance(operation, SettleSegment):
                 await queue.check_settlement(operation)
-            return _checked(operation)
+            return inspected(operation)
         except BucketQError as error:
             # As an operation: of a batch that is sent again it may have been applied, and used up, before.
             return Refuse(error)
@@ -238,11 +221,6 @@ def _check_object_name(name: str) -> None:
         raise ConfigurationError(str(error)) from error
 
 
-def _check_name(what: str, name: str) -> None:
-    if not 1 <= len(name) <= NAME_MAX:
-        raise ConfigurationError(f"{what} has from 1 to {NAME_MAX} characters, not {len(name)}")
-
-
 def _shown(operation: Operation, answer: Any, caller: Caller) -> Any:
     """An answer as its caller may see it. Those who claim jobs get their tokens."""
     if isinstance(answer, Job):
@@ -252,88 +230,3 @@ def _shown(operation: Operation, answer: Any, caller: Caller) -> Any:
     if isinstance(operation, Find | Cancel) and isinstance(answer, list):
         return [caller.shown_segment(segment) for segment in answer]
     return answer
-
-
-def _checked(operation: Operation) -> Operation:
-    """The operation, if it can be applied without harm; it comes from another process."""
-    match operation:
-        case Enqueue():
-            for job in operation.jobs:
-                _check_name("a job's id", job.id)
-                _check_name("an entrypoint", job.entrypoint)
-                if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
-                    raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
-                if job.batch is not None:
-                    raise ConfigurationError("jobs of a batch come all together, with the one that follows")
-                check_new_job(job)
-        case EnqueueBatch():
-            _check_batch(operation)
-        case Adopt():
-            _check_adoption(operation)
-        case Heartbeat():
-            check_progress(operation.progress, operation.note)
-        case HeartbeatMany():
-            for beat in operation.beats:
-                check_progress(beat.progress, beat.note)
-        case Dequeue() | DequeueSegment():
-            _check_name("a token", operation.token)
-            _check_name("a worker's name", operation.worker or "?")
-        case SettleSegment():
-            return replace(operation, failed=tuple(map(_checked, operation.failed)))
-        case Ack() if operation.result:
-            return replace(operation, result=result_json(msgspec.Raw(operation.result)))
-        case AckMany() if operation.results:
-            check_results(operation.claims, operation.results)
-            checked = (result_json(msgspec.Raw(result)) if result else b"" for result in operation.results)
-            return replace(operation, results=tuple(checked))
-        case Nack():
-            seconds_of(operation.retry_in_s, "retry_in")
-            return replace(operation, error=error_text(operation.error))
-        case Bury():
-            return replace(operation, error=error_text(operation.error) or "")
-        case Cancel() | Discard():
-            _check_name("a job's id", operation.job_id)
-        case Redrive():
-            _check_name("a job's id", operation.job_id)
-            _check_name("a job's id", operation.new_id)
-        case SettleMany():
-            for part in operation.parts:
-                _checked(part)
-        case PutSchedule():
-            _check_name("an entrypoint", operation.schedule.job.entrypoint)
-            check_schedule(operation.schedule)
-        case Pause() | Resume() if operation.entrypoint is not None:
-            _check_name("an entrypoint", operation.entrypoint)
-        case SetLimit():
-            check_limit(operation.entrypoint, operation.limit_key, operation.limit)
-        case Transact():
-            if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
-                raise ConfigurationError("a transaction holds enqueues, acks and nacks")
-            return Transact(tuple(map(_checked, operation.operations)))
-    return operation
-
-
-def _check_adoption(operation: Adopt) -> None:
-    _check_name("a load", operation.load)
-    _checked(Enqueue(tuple(replace(job, batch=None) for job in operation.jobs)))
-    if any(job.status is JobStatus.IN_PROGRESS or job.token is not None for job in operation.jobs):
-        raise ConfigurationError("jobs that run are not adopted: a worker of another queue holds them")
-    for holding in operation.holdings:
-        match holding:
-            case Schedule():
-                _checked(PutSchedule(holding, operation.now))
-            case Limits():
-                for entrypoint, limit in holding.entrypoints.items():
-                    check_limit(entrypoint, None, limit)
-                for limit_key, limit in holding.limit_keys.items():
-                    check_limit(None, limit_key, limit)
-
-
-def _check_batch(operation: EnqueueBatch) -> None:
-    then, part = operation.then, operation.part
-    jobs = part.jobs if isinstance(part, Enqueue) else ()
-    if any(job.batch != then.id for job in (then, *jobs)):
-        raise ConfigurationError("the batch of its jobs, and of the one that follows, is the id of that one")
-    if then.after or then.key is not None:
-        raise ConfigurationError("the job that follows a batch takes no after, and no key")
-    _checked(Enqueue(tuple(replace(job, batch=None) for job in (then, *jobs))))

@@ -1,0 +1,128 @@
+"""Inspection: operations that come from another process, looked at before they are applied.
+
+A client in Python has checked them itself; but whoever writes to a port need not be one.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from bucketq.duration import seconds_of
+from bucketq.errors import ConfigurationError
+from bucketq.failure import error_text
+from bucketq.job import JobStatus
+from bucketq.limits import Limits, check_limit
+from bucketq.new_job import NAME_MAX, check_new_job
+from bucketq.object_name import PAYLOADS
+from bucketq.operation import (
+    Ack,
+    AckMany,
+    Adopt,
+    Bury,
+    Dequeue,
+    DequeueSegment,
+    Enqueue,
+    EnqueueBatch,
+    Heartbeat,
+    HeartbeatMany,
+    Nack,
+    Operation,
+    SettleSegment,
+    Transact,
+)
+from bucketq.operation.limits import Pause, Resume, SetLimit
+from bucketq.operation.schedules import PutSchedule
+from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.progress import check_progress
+from bucketq.schedule import Schedule, check_schedule
+from bucketq.transaction import check_results, result_json
+
+
+def inspected(operation: Operation) -> Operation:
+    """The operation, if it can be applied without harm; it comes from another process."""
+    match operation:
+        case Enqueue():
+            for job in operation.jobs:
+                check_name("a job's id", job.id)
+                check_name("an entrypoint", job.entrypoint)
+                if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
+                    raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
+                if job.batch is not None:
+                    raise ConfigurationError("jobs of a batch come all together, with the one that follows")
+                check_new_job(job)
+        case EnqueueBatch():
+            _check_batch(operation)
+        case Adopt():
+            _check_adoption(operation)
+        case Heartbeat():
+            check_progress(operation.progress, operation.note)
+        case HeartbeatMany():
+            for beat in operation.beats:
+                check_progress(beat.progress, beat.note)
+        case Dequeue() | DequeueSegment():
+            check_name("a token", operation.token)
+            check_name("a worker's name", operation.worker or "?")
+        case SettleSegment():
+            return replace(operation, failed=tuple(map(inspected, operation.failed)))
+        case Ack() if operation.result:
+            return replace(operation, result=result_json(msgspec.Raw(operation.result)))
+        case AckMany() if operation.results:
+            check_results(operation.claims, operation.results)
+            checked = (result_json(msgspec.Raw(result)) if result else b"" for result in operation.results)
+            return replace(operation, results=tuple(checked))
+        case Nack():
+            seconds_of(operation.retry_in_s, "retry_in")
+            return replace(operation, error=error_text(operation.error))
+        case Bury():
+            return replace(operation, error=error_text(operation.error) or "")
+        case Cancel() | Discard():
+            check_name("a job's id", operation.job_id)
+        case Redrive():
+            check_name("a job's id", operation.job_id)
+            check_name("a job's id", operation.new_id)
+        case SettleMany():
+            for part in operation.parts:
+                inspected(part)
+        case PutSchedule():
+            check_name("an entrypoint", operation.schedule.job.entrypoint)
+            check_schedule(operation.schedule)
+        case Pause() | Resume() if operation.entrypoint is not None:
+            check_name("an entrypoint", operation.entrypoint)
+        case SetLimit():
+            check_limit(operation.entrypoint, operation.limit_key, operation.limit)
+        case Transact():
+            if not all(isinstance(part, Enqueue | Ack | Nack) for part in operation.operations):
+                raise ConfigurationError("a transaction holds enqueues, acks and nacks")
+            return Transact(tuple(map(inspected, operation.operations)))
+    return operation
+
+
+def _check_adoption(operation: Adopt) -> None:
+    check_name("a load", operation.load)
+    inspected(Enqueue(tuple(replace(job, batch=None) for job in operation.jobs)))
+    if any(job.status is JobStatus.IN_PROGRESS or job.token is not None for job in operation.jobs):
+        raise ConfigurationError("jobs that run are not adopted: a worker of another queue holds them")
+    for holding in operation.holdings:
+        match holding:
+            case Schedule():
+                inspected(PutSchedule(holding, operation.now))
+            case Limits():
+                for entrypoint, limit in holding.entrypoints.items():
+                    check_limit(entrypoint, None, limit)
+                for limit_key, limit in holding.limit_keys.items():
+                    check_limit(None, limit_key, limit)
+
+
+def _check_batch(operation: EnqueueBatch) -> None:
+    then, part = operation.then, operation.part
+    jobs = part.jobs if isinstance(part, Enqueue) else ()
+    if any(job.batch != then.id for job in (then, *jobs)):
+        raise ConfigurationError("the batch of its jobs, and of the one that follows, is the id of that one")
+    if then.after or then.key is not None:
+        raise ConfigurationError("the job that follows a batch takes no after, and no key")
+    inspected(Enqueue(tuple(replace(job, batch=None) for job in (then, *jobs))))
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise ConfigurationError for a name that is empty or too long."""
+    if not 1 <= len(name) <= NAME_MAX:
+        raise ConfigurationError(f"{what} has from 1 to {NAME_MAX} characters, not {len(name)}")
