@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 
 from bucketq.backlog import Backlog
 from bucketq.job import Job, JobStatus
-from bucketq.limits import SKEW_MAX, Bucket, Buckets, Limit, Limits, has_token, refilled_at
+from bucketq.limits import Limit, Limits
+from bucketq.rate_buckets import SKEW_MAX, RateBucket, RateBuckets, has_token, refilled_at
 from bucketq.segment import Key, Segment, key_of
 from bucketq.table import JobTable
 from bucketq.wanted import Wanted, names_of
@@ -35,7 +36,7 @@ _ANY_TIME = datetime.min.replace(tzinfo=UTC)
 class Dispatcher:
     """Finds the next job that may begin. Other limits make a new one."""
 
-    def __init__(self, table: JobTable, buckets: Buckets, limits: Limits) -> None:
+    def __init__(self, table: JobTable, buckets: RateBuckets, limits: Limits) -> None:
         self._table = table
         self._buckets = buckets
         self._limits = limits
@@ -258,7 +259,7 @@ class Dispatcher:
         return sum(len(heap) for (place, _), heap in self._parked.items() if place == entrypoint)
 
 
-def _room(limit: Limit, bucket: Bucket | None, running: int, now: datetime) -> int:
+def _room(limit: Limit, bucket: RateBucket | None, running: int, now: datetime) -> int:
     if limit.max_running is not None and running >= limit.max_running:
         return 0
     if bucket is not None and not has_token(bucket, limit, now):

@@ -184,11 +184,11 @@ def _check_options(job: Job) -> None:
     if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= _INTEGER_MAX:
         raise ConfigurationError(f"max_crashes is a whole number from 1, not {job.max_crashes!r}")
     if job.key is not None:
-        _check_name("key", job.key)
+        check_name("key", job.key)
     if job.tenant is not None:
-        _check_name("tenant", job.tenant)
+        check_name("tenant", job.tenant)
     if job.limit_key is not None:
-        _check_name("limit_key", job.limit_key)
+        check_name("limit_key", job.limit_key)
     if job.after and (len(job.after) > _AFTER_MAX or not all(is_text(one) and one for one in job.after)):
         raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids")
     for name, seconds in (("timeout", job.timeout_s), ("key_for", job.key_for_s)):
@@ -198,9 +198,10 @@ def _check_options(job: Job) -> None:
         raise ConfigurationError("key_for says for how long a key is kept; give the key too")
 
 
-def _check_name(name: str, value: object) -> None:
+def check_name(what: str, value: object) -> None:
+    """Raise ConfigurationError for what cannot be a name, such as a key, a tenant or an entrypoint."""
     if not (isinstance(value, str) and is_text(value) and 1 <= len(value) <= NAME_MAX):
-        raise ConfigurationError(f"{name} is a text of 1 to {NAME_MAX} characters, not {value!r}")
+        raise ConfigurationError(f"{what} is a text of 1 to {NAME_MAX} characters, not {value!r}")
 
 
 def check_if_exists(value: str) -> IfExists:

@@ -42,8 +42,8 @@ def inspected(operation: Operation) -> Operation:
     match operation:
         case Enqueue():
             for job in operation.jobs:
-                check_name("a job's id", job.id)
-                check_name("an entrypoint", job.entrypoint)
+                check_length("a job's id", job.id)
+                check_length("an entrypoint", job.entrypoint)
                 if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
                     raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
                 if job.batch is not None:
@@ -59,8 +59,8 @@ def inspected(operation: Operation) -> Operation:
             for beat in operation.beats:
                 check_progress(beat.progress, beat.note)
         case Dequeue() | DequeueSegment():
-            check_name("a token", operation.token)
-            check_name("a worker's name", operation.worker or "?")
+            check_length("a token", operation.token)
+            check_length("a worker's name", operation.worker or "?")
         case SettleSegment():
             return replace(operation, failed=tuple(map(inspected, operation.failed)))
         case Ack() if operation.result:
@@ -75,18 +75,18 @@ def inspected(operation: Operation) -> Operation:
         case Bury():
             return replace(operation, error=error_text(operation.error) or "")
         case Cancel() | Discard():
-            check_name("a job's id", operation.job_id)
+            check_length("a job's id", operation.job_id)
         case Redrive():
-            check_name("a job's id", operation.job_id)
-            check_name("a job's id", operation.new_id)
+            check_length("a job's id", operation.job_id)
+            check_length("a job's id", operation.new_id)
         case SettleMany():
             for part in operation.parts:
                 inspected(part)
         case PutSchedule():
-            check_name("an entrypoint", operation.schedule.job.entrypoint)
+            check_length("an entrypoint", operation.schedule.job.entrypoint)
             check_schedule(operation.schedule)
         case Pause() | Resume() if operation.entrypoint is not None:
-            check_name("an entrypoint", operation.entrypoint)
+            check_length("an entrypoint", operation.entrypoint)
         case SetLimit():
             check_limit(operation.entrypoint, operation.limit_key, operation.limit)
         case Transact():
@@ -97,7 +97,7 @@ def inspected(operation: Operation) -> Operation:
 
 
 def _check_adoption(operation: Adopt) -> None:
-    check_name("a load", operation.load)
+    check_length("a load", operation.load)
     inspected(Enqueue(tuple(replace(job, batch=None) for job in operation.jobs)))
     if any(job.status is JobStatus.IN_PROGRESS or job.token is not None for job in operation.jobs):
         raise ConfigurationError("jobs that run are not adopted: a worker of another queue holds them")
@@ -122,7 +122,7 @@ def _check_batch(operation: EnqueueBatch) -> None:
     inspected(Enqueue(tuple(replace(job, batch=None) for job in (then, *jobs))))
 
 
-def check_name(what: str, name: str) -> None:
-    """Raise ConfigurationError for a name that is empty or too long."""
+def check_length(what: str, name: str) -> None:
+    """Raise ConfigurationError for a name that is empty or too long; it may be too long to be shown."""
     if not 1 <= len(name) <= NAME_MAX:
         raise ConfigurationError(f"{what} has from 1 to {NAME_MAX} characters, not {len(name)}")

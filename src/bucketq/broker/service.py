@@ -14,7 +14,7 @@ from bucketq.account import Spending
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
-from bucketq.broker.inspection import check_name, inspected
+from bucketq.broker.inspection import check_length, inspected
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
@@ -112,24 +112,24 @@ class Service:
 
     async def cancel(self, job_id: str) -> Job:
         """A job is not wanted any more."""
-        check_name("a job's id", job_id)
+        check_length("a job's id", job_id)
         return await self.broker.lead(lambda queue: queue.cancel(job_id))
 
     async def redrive(self, job_id: str) -> Job:
         """A dead job is done again, as a new one."""
-        check_name("a job's id", job_id)
+        check_length("a job's id", job_id)
         return await self.broker.lead(lambda queue: queue.redrive(job_id))
 
     async def discard(self, job_id: str) -> None:
         """A dead job is forgotten."""
-        check_name("a job's id", job_id)
+        check_length("a job's id", job_id)
         await self.broker.lead(lambda queue: queue.discard(job_id))
 
     async def batch(
         self, session: str, number: int, seen_version: int, operations: Sequence[Operation], caller: Caller
     ) -> Answers:
         """Apply a client's numbered batch, once, however often it is sent."""
-        check_name("a session", session)
+        check_length("a session", session)
         if number < 1:
             raise ConfigurationError("batches are numbered from 1 on")
 

@@ -12,8 +12,9 @@ from bucketq.job import Count
 from bucketq.jobline import StoredJob
 from bucketq.kept_keys import KeptKey
 from bucketq.ledger import StagedPart
-from bucketq.limits import Limits, StoredBuckets
+from bucketq.limits import Limits
 from bucketq.loads import LoadMark
+from bucketq.rate_buckets import StoredBuckets
 from bucketq.schedule import StoredSchedule
 from bucketq.segment import Key, Segment
 from bucketq.sessions import SessionMark

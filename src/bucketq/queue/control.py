@@ -6,8 +6,8 @@ from typing import Any, Literal, Unpack
 from bucketq.archive_upkeep import tidy
 from bucketq.collect import collect
 from bucketq.duration import Duration
-from bucketq.limits import Limit, Limits, check_limit, check_name
-from bucketq.new_job import JobOptions
+from bucketq.limits import Limit, Limits, check_limit
+from bucketq.new_job import JobOptions, check_name
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.queue.channel import Channel

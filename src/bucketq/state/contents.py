@@ -14,9 +14,10 @@ from bucketq.job import Job, JobStatus
 from bucketq.journal import Journal
 from bucketq.kept_keys import KeptKey, KeptKeys
 from bucketq.ledger import Ledger
-from bucketq.limits import Buckets, Limits, StoredBuckets
+from bucketq.limits import Limits
 from bucketq.loads import Loads
 from bucketq.object_name import version_of
+from bucketq.rate_buckets import RateBuckets, StoredBuckets
 from bucketq.schedule import Schedules
 from bucketq.sessions import Sessions
 from bucketq.settings import Settings
@@ -92,7 +93,7 @@ class Contents:
         self.limits = limits or Limits()
         # Asking them is slow, and every dequeue asks.
         self._is_limited = bool(self.limits)
-        self.buckets = Buckets(self._journal, buckets)
+        self.buckets = RateBuckets(self._journal, buckets)
         self.turns = Turns(self._journal, turns)
         self._table.turned.look_at(self.turns.lines)
         self._dispatcher = Dispatcher(self._table, self.buckets, self.limits)
