@@ -37,15 +37,15 @@ from bucketq.errors import (
     UnusableStorageError,
 )
 from bucketq.figures import Figures
-from bucketq.job import Claim
-from bucketq.log_fields import fields_of
 from bucketq.lookout import Lookout
 from bucketq.mint import Mint
-from bucketq.operation import Heartbeat, Operation, claims_of, operations_in
+from bucketq.operation import Heartbeat, Operation, operations_in
+from bucketq.overdue import Overdue
 from bucketq.pace import Pace
 from bucketq.patience import Patience
 from bucketq.pending import Pending, give_answer, refuse
 from bucketq.retry import Backoff
+from bucketq.riders import Riders
 from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
@@ -56,7 +56,7 @@ from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
 
-Answers = list[tuple[Pending, object]]
+Outcomes = list[tuple[Pending, object]]
 
 
 class Rest(NamedTuple):
@@ -111,22 +111,23 @@ class Committer:
         self._clock = clock
         self._mint = mint
         self._watch = StaleWatch(settings.stale_after_s)
+        self._overdue = Overdue(self._watch, clock)
+        self.riders = Riders(self._watch, settings.stale_after_s, clock)
         # Since when the storage has not answered.
         self._blind_since_s: float | None = None
-        self._riders: dict[str, Heartbeat] = {}
         self._writer = mint.token()
         self._number = 0
 
     async def commit(self, batch: list[Pending]) -> Rest:
         """Answer every operation of the batch that can be answered; return what is left to do."""
         self._number += 1
-        riders, self._riders = self._riders, {}
+        riders = self.riders.take()
         self.is_busy = True
         try:
             answers = await self._settle(batch, riders)
         except Exception as error:
             self.figures.unknown_unsettled += isinstance(error, OutcomeUnknownError)
-            self._keep_riders(riders)
+            self.riders.put_back(riders)
             # Whatever the cache holds of this batch must not outlive its failure.
             self.state = None
             answers = [(pending, error) for pending in batch]
@@ -155,33 +156,7 @@ class Committer:
             return 0.0
         return max(0.0, min(self.sent_s + interval_s - self._clock.monotonic_s(), interval_s - waited_s))
 
-    def ride(self, beat: Heartbeat) -> float:
-        """Let a heartbeat ride along with the next write; return how long it may wait for one.
-
-        It may until the last stored beat is a third of the stale timeout old, and not beyond the
-        job's own timeout, so that its worker learns in time that it is over. 0 means that
-        it may not wait, and was not taken along.
-        """
-        job = self.state.find(beat.claim.job_id) if self.state else None
-        if job is None or beat.claim.token not in (None, job.token) or job.is_cancelled:
-            return 0.0
-        age_s = self._watch.age_s(job, self._clock.monotonic_s())
-        left_s = self._watch.timeouts.left_s(job.id, self._clock.monotonic_s())
-        if age_s is None or age_s >= self._settings.stale_after_s / 3 or not left_s:
-            return 0.0
-        self._riders[job.id] = beat.after(self._riders.get(job.id))
-        return min(self._settings.stale_after_s / 3 - age_s, left_s)
-
-    def _keep_riders(self, riders: Mapping[str, Heartbeat]) -> None:
-        newer = {job_id: beat.after(riders.get(job_id)) for job_id, beat in self._riders.items()}
-        self._riders = {**riders, **newer}
-
-    def take_riders(self) -> list[Heartbeat]:
-        """The heartbeats that still wait for a write, to be written now."""
-        riders, self._riders = self._riders, {}
-        return list(riders.values())
-
-    async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Answers:
+    async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Outcomes:
         began_s = self._clock.monotonic_s()
         patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
@@ -202,18 +177,18 @@ class Committer:
                     self.figures.retries += applied.retries - retries
                     return answers
             elif is_current or not _any_is_answered(answers) or not await self._look(patience):
-                self._keep_riders(riders)
+                self.riders.put_back(riders)
                 return answers
             # What was read since the batch was submitted is current enough to answer it.
             is_current = True
 
-    def _apply(self, batch: list[Pending], riders: Mapping[str, Heartbeat]) -> tuple[Answers, bool]:
+    def _apply(self, batch: list[Pending], riders: Mapping[str, Heartbeat]) -> tuple[Outcomes, bool]:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
-        self._end_overdue(state)
-        self._requeue_silent(state, batch, riders)
-        answers: Answers = []
+        self._overdue.end_attempts(state)
+        self._overdue.requeue_silent(state, batch, riders.values())
+        answers: Outcomes = []
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
                 answers.append((pending, _outcome(state, pending.operation)))
@@ -225,31 +200,6 @@ class Committer:
         for name in self.archived:
             state.drop_archived(name)
         return answers, True
-
-    def _end_overdue(self, state: QueueState) -> None:
-        for job in self._watch.timeouts.over(state, self._clock.monotonic_s()):
-            log.info("job %s has taken longer than it may", job.id, extra=fields_of(job))
-            state.time_out(Claim.of(job), self._clock.now())
-
-    def _requeue_silent(
-        self, state: QueueState, batch: list[Pending], riders: Mapping[str, Heartbeat]
-    ) -> None:
-        now_s = self._clock.monotonic_s()
-        silent, segments = self._watch.stale(state, now_s), self._watch.stale_segments(state, now_s)
-        if silent or segments:
-            # A process that stood still may hear its own workers only now.
-            operations = [*(pending.operation for pending in batch), *riders.values()]
-            speaking = {claim for operation in operations for claim in claims_of(operation)}
-            for job in silent:
-                if not speaking & {Claim(job.id), Claim.of(job)}:
-                    log.info(
-                        "the worker of job %s has been silent for too long", job.id, extra=fields_of(job)
-                    )
-                    state.requeue_stale(Claim.of(job), self._clock.now())
-            for claim in segments:
-                if claim not in speaking:
-                    log.info("the worker of segment %s has been silent for too long", claim.job_id)
-                    state.requeue_stale_segment(claim, self._clock.now())
 
     async def _write_traced(self, patience: Patience, operations: int) -> bool:
         if TRACING.spans is None:
@@ -416,7 +366,7 @@ def _outcome(state: QueueState, operation: Operation) -> object:
         return error
 
 
-def _any_is_answered(answers: Answers) -> bool:
+def _any_is_answered(answers: Outcomes) -> bool:
     return not all(isinstance(outcome, SegmentNeededError) for _, outcome in answers)
 
 

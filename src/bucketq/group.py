@@ -98,7 +98,8 @@ class GroupCommit:
 
     def ride(self, beat: Heartbeat) -> bool:
         """Let a heartbeat ride along with a later write, if it may wait; one comes in time."""
-        may_wait_s = self._committer.ride(beat)
+        state = self._committer.state
+        may_wait_s = self._committer.riders.add(beat, state) if state is not None else 0.0
         if may_wait_s and (
             self._departure is None or self._departure.when() > self._loop.time() + may_wait_s
         ):
@@ -175,7 +176,7 @@ class GroupCommit:
         if self._departure is not None:
             self._departure.cancel()
             self._departure = None
-        self._gathered += [Pending(beat, None) for beat in self._committer.take_riders()]
+        self._gathered += [Pending(beat, None) for beat in self._committer.riders.take().values()]
         self._unpark()
 
     def _new_answer(self) -> "asyncio.Future[Any]":

@@ -16,9 +16,10 @@ from bucketq import (
     group,
     ledger,
     operation,
+    overdue,
     ready,
     schedule,
-    segment,
+    segment_lines,
     sessions,
     side_objects,
     signatures,
@@ -101,11 +102,11 @@ MUTANTS = [
     ),
     Mutant(
         "requeue by the wall clock, which another writer may have set",
-        commit.Committer,
-        "_requeue_silent",
+        overdue.Overdue,
+        "requeue_silent",
         "self._watch.stale(state, now_s), ",
         "[job for job in state.in_progress_jobs()"
-        " if (self._clock.now() - job.heartbeat_at).total_seconds() > self._settings.stale_after_s], ",
+        " if (self._clock.now() - job.heartbeat_at).total_seconds() > self._watch._stale_after_s], ",
     ),
     Mutant(
         "keep the failed batch's mutations in the cache",
@@ -156,8 +157,8 @@ MUTANTS = [
     ),
     Mutant(
         "never look for stale jobs",
-        commit.Committer,
-        "_requeue_silent",
+        overdue.Overdue,
+        "requeue_silent",
         "if silent or segments:",
         "if False:",
     ),
@@ -234,7 +235,7 @@ MUTANTS = [
     ),
     Mutant(
         "leave the jobs that were brought in where they came from",
-        segment.SegmentLines,
+        segment_lines.SegmentLines,
         "take",
         ", first=key)",
         ")",

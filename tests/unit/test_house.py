@@ -59,7 +59,7 @@ FLOORS = [
     {"timeouts", "told", "difference", "glance"},
     {"codec", "operation", "stale"},
     {"storage", "patience", "pending"},
-    {"lookout"},
+    {"lookout", "riders", "overdue"},
     {"commit", "side_objects"},
     {
         "collect",
