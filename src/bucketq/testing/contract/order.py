@@ -41,7 +41,7 @@ class Order(QueueSuite):
             assert await q.dequeue(["mail", "thumb"]) == []
             assert [job.json() for job in await q.dequeue(["other"], batch_size=9)] == [1, 4]
 
-    async def test_a_list_of_entrypoints_has_from_one_to_a_hundred(self) -> None:
+    async def test_a_list_of_entrypoints_has_from_one_to_a_thousand(self) -> None:
         async with self.open() as q:
             await q.enqueue("e7")
             assert len(await q.dequeue([f"e{number}" for number in range(1000)])) == 1
