@@ -15,7 +15,7 @@ DEV = .venv/.dev-installed
 SERVERS = .tools/.servers-installed
 JAVA = .tools/.java-installed
 
-CODE = $(wildcard src tests bench examples deploy docs/hooks.py)
+CODE = $(wildcard src tests bench examples deploy docs/*.py)
 
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
