@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from bucketq.cli.app import app
 from tests.docs.blocks import ROOT, blocks, prose, run
 from tests.docs.commands import commands_in, understood
 
@@ -111,6 +113,12 @@ def test_the_commands_of_a_page_are_understood(page):
     for text in typed:
         for arguments in commands_in(text):
             understood(arguments)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_that_a_page_speaks_of_are_there(page):
+    known = get_command(app).commands
+    assert [name for name in re.findall(r"`bucketq ([a-z]+)[^`]*`", prose(page)) if name not in known] == []
 
 
 def test_pages_that_run_elsewhere_do():
