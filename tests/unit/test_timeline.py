@@ -28,7 +28,7 @@ def told(job: Job) -> list[tuple[float, str]]:
 
 
 def told_of_archived(job: Job, status: FinishedStatus, **end: object) -> list[tuple[float, str]]:
-    archived = decode_archived(encode_archived(job, status, job.claimed_at, at(90), **end))  # type: ignore[arg-type]
+    archived = decode_archived(encode_archived(job, status, job.claimed_at, at(90), **end))
     return [((when - T0).total_seconds(), what) for when, what in timeline(archived)]
 
 

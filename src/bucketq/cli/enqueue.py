@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -60,12 +60,12 @@ async def enqueue(
 
     With --wait the exit code is 1 if the job has failed, or is not finished in time.
     """
-    options: dict[str, Any] = {"max_attempts": max_attempts}
+    given: dict[str, Any] = {"key": key, "tenant": tenant, "limit_key": limit_key, "after": after}
+    chosen = {name: value for name, value in given.items() if value}
     for name, text in (("delay", delay), ("timeout", timeout), ("expires_in", expires_in)):
         if text:
-            options[name] = duration_of(text, f"--{name.replace('_', '-')}")
-    given = {"key": key, "tenant": tenant, "limit_key": limit_key, "after": after}
-    options |= {name: value for name, value in given.items() if value}
+            chosen[name] = duration_of(text, f"--{name.replace('_', '-')}")
+    options = cast("JobOptions", {"max_attempts": max_attempts, **chosen})
     wait_s = duration_of(wait, "--wait").total_seconds() if wait else 0.0
     if payload and file and payload != _STDIN:
         raise ConfigurationError("the payload is an argument or in --file, not both")
@@ -76,7 +76,7 @@ async def enqueue(
         return await _enqueue_lines(entrypoint, source, raw, priority, options, url, as_json)
     content = _read(source) if source else payload.encode()
     async with opened(url=url) as queue:
-        job = await queue.enqueue(entrypoint, payload_of(content, raw), priority, **_typed(options))
+        job = await queue.enqueue(entrypoint, payload_of(content, raw), priority, **options)
         if not wait_s:
             tell_json({"enqueued": 1, "id": job.id}) if as_json else print(job.id)
             return 0
@@ -93,7 +93,7 @@ async def enqueue(
 
 
 async def _enqueue_lines(
-    entrypoint: str, source: str, raw: bool, priority: int, options: dict[str, Any], url: str, as_json: bool
+    entrypoint: str, source: str, raw: bool, priority: int, options: "JobOptions", url: str, as_json: bool
 ) -> int:
     if not source:
         raise ConfigurationError("--lines reads a file or standard input: add --file FILE, or -")
@@ -102,7 +102,7 @@ async def _enqueue_lines(
         on_progress = stack.enter_context(shown_progress())
         async with opened(url=url) as queue:
             payloads = _payloads(stream, raw, on_progress)
-            ids = await queue.enqueue_many(entrypoint, payloads, priority, **_typed(options))
+            ids = await queue.enqueue_many(entrypoint, payloads, priority, **options)
     tell_json({"enqueued": len(ids)}) if as_json else print(f"{spell_jobs(len(ids))} enqueued")
     return 0
 
@@ -138,10 +138,6 @@ def payload_of(content: bytes, raw: bool = False) -> bytes:
         return msgspec.json.format(content, indent=-1)
     except NO_JSON as error:
         raise PayloadError(f"the payload is no JSON ({error}). Quote it, or say --raw.") from None
-
-
-def _typed(options: dict[str, Any]) -> "JobOptions":
-    return options  # type: ignore[return-value]
 
 
 def _read(source: str) -> bytes:

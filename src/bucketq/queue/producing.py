@@ -73,10 +73,7 @@ class Producing(Channel):
         Of a long iterable only a part is in memory at a time: the jobs go straight to
         segments of the backlog.
         """
-        if isinstance(payloads, str | bytes | Mapping):
-            raise ConfigurationError("enqueue_many takes an iterable of payloads; for one there is enqueue")
-        if not isinstance(payloads, Iterable):
-            raise ConfigurationError(f"enqueue_many takes an iterable of payloads, not {payloads!r}")
+        _check_iterable("enqueue_many", payloads)
         with enqueuing(entrypoint, options) as span:
             ids = await self._enqueue_all(self._new_job(entrypoint, b"", priority, options), payloads)
             if span is not None:
@@ -100,8 +97,7 @@ class Producing(Channel):
         one is finished, be it done, dead or cancelled; its `batch` is the batch's id, and `batch`
         tells it how many have failed. `result(batch.id)` waits for it.
         """
-        if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
-            raise ConfigurationError(f"enqueue_batch takes an iterable of payloads, not {payloads!r}")
+        _check_iterable("enqueue_batch", payloads)
         following = Then.of(then)
         with enqueuing(entrypoint, options) as span:
             model = self._new_job(entrypoint, b"", priority, options)
@@ -142,3 +138,10 @@ class Producing(Channel):
 
     async def _transact(self, operations: tuple[Operation, ...]) -> None:
         await self.apply(Transact(operations))
+
+
+def _check_iterable(method: str, payloads: Any) -> None:
+    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+        raise ConfigurationError(
+            f"{method} takes an iterable of payloads, not {type(payloads).__name__}; for one there is enqueue"
+        )

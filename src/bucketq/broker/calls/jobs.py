@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from bucketq.archived_job import ArchivedJob
 from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.looking import address_of
@@ -66,16 +67,20 @@ class OneJob(Asked):
     job_id: str = ""
 
 
+async def _found(queue: ServedQueue, job_id: str) -> Job | ArchivedJob:
+    found = await queue.find(job_id) or await queue.archive.find(job_id)
+    if found is None:
+        raise JobNotFoundError(job_id, f"job {job_id} is neither in the queue nor in its archive")
+    return found
+
+
 @call("getJob", "GET /v1/jobs/{jobId}", Role.VIEWER)
 async def get_job(visit: Visit, asked: OneJob) -> JobTold:
     """Show a job with its attempts, also a finished one, as long as the archive keeps it."""
 
     async def find(queue: ServedQueue) -> JobTold:
-        if (found := await queue.find(asked.job_id)) is not None:
-            return JobTold.of(found)
-        if (archived := await queue.archive.find(asked.job_id)) is not None:
-            return JobTold.of_archived(archived)
-        raise JobNotFoundError(asked.job_id, f"job {asked.job_id} is neither in the queue nor in its archive")
+        found = await _found(queue, asked.job_id)
+        return JobTold.of(found) if isinstance(found, Job) else JobTold.of_archived(found)
 
     return await visit.lead(find)
 
@@ -85,11 +90,10 @@ async def get_payload(visit: Visit, asked: OneJob) -> bytes:
     """Get a job's payload as it is, also a large one, as long as it is kept. Over WebSocket it is base64."""
 
     async def fetch(queue: ServedQueue) -> bytes:
-        if (found := await queue.find(asked.job_id)) is not None:
+        found = await _found(queue, asked.job_id)
+        if isinstance(found, Job):
             return await queue.fetch_payload(found)
-        if (archived := await queue.archive.find(asked.job_id)) is not None:
-            return await queue.archive.fetch_payload(archived)
-        raise JobNotFoundError(asked.job_id, f"job {asked.job_id} is neither in the queue nor in its archive")
+        return await queue.archive.fetch_payload(found)
 
     return await visit.lead(fetch)
 
