@@ -28,6 +28,15 @@ _SLOW_DOWN = {"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "Thrott
 _METADATA_SERVICE = re.compile(r"/latest/api/token|computeMetadata/|/metadata/identity/|169\.254\.16")
 _PROVIDER_FAILED = re.compile(r"External \w+ credential provider: (.*)")
 _CHANGES = {"write", "create", "delete"}
+# How rustls spells what is wrong with a certificate.
+_BAD_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
+_CERTIFICATE_IS = {
+    "UnknownIssuer": "is signed by nobody whom this machine trusts; name its authority's file in SSL_CERT_FILE",
+    "NotValidForName": "is for another name; use the name that it has",
+    "NotValidForNameContext": "is for another name; use the name that it has",
+    "Expired": "has expired; renew it",
+    "ExpiredContext": "has expired; renew it",
+}
 
 
 class Failure(NamedTuple):
@@ -115,6 +124,8 @@ class Failure(NamedTuple):
             return f"the credentials are not to be had: {provider[1]}"
         if self.status:
             return f"the storage answered {self.status}" + (f" {self.code}" if self.code else "")
+        if bad := _BAD_CERTIFICATE.search(text):
+            return f"the server's certificate {_CERTIFICATE_IS.get(bad[1], f'is not good: {bad[1]}')}"
         if self.broke_off == "Connect":
             return "no connection to the server, so nothing was sent; is it up, and is its address right?"
         if self.broke_off:
