@@ -26,8 +26,7 @@ def test_links_lead_somewhere(guide):
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
 def test_what_is_to_be_typed_is_shell_and_names_files_that_exist(guide):
     shell = [block.text for block in blocks(str(guide.relative_to(ROOT)), "bash")]
-    shell += re.findall(r"^\$ ((?:.*\\
-)*.*)$", guide.read_text(), re.MULTILINE)
+    shell += re.findall(r"^\$ ((?:.*\\\n)*.*)$", guide.read_text(), re.MULTILINE)
     for text in shell:
         subprocess.run(["sh", "-n"], input=text, text=True, check=True)
         for name in re.findall(r"\bdeploy/[\w./*-]+", text):
