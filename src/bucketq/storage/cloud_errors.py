@@ -31,7 +31,7 @@ _CHANGES = {"write", "create", "delete"}
 # How rustls spells what is wrong with a certificate.
 _BAD_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _CERTIFICATE_IS = {
-    "UnknownIssuer": "is signed by nobody whom this machine trusts; name its authority's file in SSL_CERT_FILE",
+    "UnknownIssuer": "is of nobody whom this machine trusts; name its authority's file in SSL_CERT_FILE",
     "NotValidForName": "is for another name; use the name that it has",
     "NotValidForNameContext": "is for another name; use the name that it has",
     "Expired": "has expired; renew it",
