@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
 from urllib.parse import unquote
 
 import pytest
 
+import bucketq
 from tests.dashboard.browser import browser, opened
 from tests.docs.blocks import ROOT
 
@@ -66,11 +68,11 @@ def test_nothing_is_fetched_from_elsewhere(site):
 
 def test_every_public_name_is_in_the_reference(site):
     told = set()
-    for page in (site / "reference/api").glob("*.html"):
-        for module, name in re.findall(r'id="([\w.]+)\.(\w+)" class="doc', page.read_text()):
-            # What is in a class is found with it.
-            with suppress(ImportError):
-                told.add(id(getattr(import_module(module), name, None)))
+    for path in told_in(site):
+        module, _, name = path.rpartition(".")
+        # What is in a class is found with it.
+        with suppress(ImportError):
+            told.add(id(getattr(import_module(module), name, None)))
     public = {
         f"{room}.{name}": getattr(module, name)
         for room, module in ((room, import_module(room)) for room in PUBLIC)
@@ -78,6 +80,37 @@ def test_every_public_name_is_in_the_reference(site):
     }
     assert len(public) > 100
     assert [name for name, value in public.items() if id(value) not in told] == []
+
+
+def test_every_call_of_a_queue_is_in_the_reference(site):
+    calls = {f"bucketq.Queue.{name}" for name, value in vars_of(bucketq.Queue) if value.__doc__}
+    assert len(calls) > 40
+    assert calls - told_in(site) == set()
+
+
+def test_values_tell_their_fields_and_examples_are_code(site):
+    page = unescape(re.sub(r"<[^>]+>", "", (site / "reference/api/jobs.html").read_text()))
+    assert (
+        "# Who holds the job; by default the host's name and the process id.\nworker: str | None = None"
+        in page
+    )
+    assert "\n>>> job.json()\n" in page
+
+
+def told_in(site):
+    """The names that have a heading in the reference."""
+    pages = (site / "reference/api").glob("*.html")
+    return {path for page in pages for path in re.findall(r'id="([\w.]+)" class="doc', page.read_text())}
+
+
+def vars_of(kind):
+    """What a class offers, its own and inherited."""
+    return [
+        (name, value)
+        for base in kind.__mro__
+        for name, value in vars(base).items()
+        if not name.startswith("_") and (callable(value) or isinstance(value, property))
+    ]
 
 
 async def test_it_is_read_from_a_disk(site):
