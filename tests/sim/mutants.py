@@ -85,6 +85,7 @@ MUTANTS = [
         "_settle",
         "if changed:\n",
         "if changed:\n            [give_answer(*answered) for answered in answers]\n",
+        first_seed=1,
     ),
     Mutant(
         "trust the cache for 'empty'",
@@ -133,6 +134,7 @@ MUTANTS = [
         "_is_in_what_was_found",
         "self.state.signatures.forgotten_version >= version",
         "False",
+        first_seed=9,
     ),
     Mutant(
         "serve the newest job first",
@@ -189,6 +191,7 @@ MUTANTS = [
         "_refuse_collected",
         "version is None or version < self.collected_version",
         "False",
+        first_seed=26,
     ),
     Mutant(
         "collect a payload because its job stands in a segment",
@@ -246,7 +249,7 @@ MUTANTS = [
         "_archive",
         "await self._archive_batch(objects, name, batch)",
         "asyncio.create_task(self._archive_batch(objects, name, batch))",
-        first_seed=50,
+        first_seed=102,
     ),
     Mutant(
         "seal a finished job twice",
@@ -269,7 +272,7 @@ MUTANTS = [
         "__call__",
         "mark.number >= self.number",
         "False",
-        first_seed=16,
+        first_seed=103,
     ),
     Mutant(
         "tell a batch again without its claims",
@@ -277,7 +280,7 @@ MUTANTS = [
         "_told_again",
         "else operation and told_by(state, operation, held)",
         "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
-        first_seed=110,
+        first_seed=119,
     ),
     Mutant(
         "apply the batch of a client that may be forgotten",
@@ -293,6 +296,7 @@ MUTANTS = [
         "_batch",
         "number, seen_version = max(1, self._number), self._seen_version",
         "self._number += 1; number, seen_version = self._number, self._seen_version",
+        first_seed=103,
     ),
     Mutant(
         "fire a tick and leave the schedule where it is",
@@ -324,7 +328,7 @@ MUTANTS = [
         "_end_attempt",
         "if job.is_cancelled:",
         "if False:",
-        first_seed=LIFE,
+        first_seed=1013,
     ),
     Mutant(
         "let a job begin when the first of those it waits for is done",
@@ -332,7 +336,7 @@ MUTANTS = [
         "_tell",
         "without(child, (job.id,), now)",
         "without(child, child.after, now)",
-        first_seed=LIFE,
+        first_seed=1015,
     ),
     Mutant(
         "give out jobs of any entrypoint to whoever wants several",
@@ -348,7 +352,7 @@ MUTANTS = [
         "__call__",
         "self.results or",
         "self.results[::-1] or",
-        first_seed=LIFE,
+        first_seed=1005,
     ),
     Mutant(
         "bring a job into line before its time",
@@ -364,7 +368,7 @@ MUTANTS = [
         "_held_segment",
         "self.backlog.held().get(claim)",
         "{one.job_id: held for one, held in self.backlog.held().items()}.get(claim.job_id)",
-        first_seed=1090,
+        first_seed=1162,
     ),
     Mutant(
         "count no crash when the worker of a segment falls silent",
