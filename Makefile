@@ -20,12 +20,12 @@ CODE = $(wildcard src tests bench examples deploy docs/*.py)
 # A .venv whose interpreter is gone (Python was upgraded or moved) is dropped before make looks at its stamps.
 $(shell test -x $(PY) || rm -rf .venv)
 
-.PHONY: help setup test lint format demo docs bench sim soak proto reference screenshots lock clean
+.PHONY: help setup test lint format demo docs bench bench-peers sim soak proto reference screenshots lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'bucketq: a durable job queue that lives in a bucket.'
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV) $(SERVERS) $(JAVA) ## Set up everything: packages in .venv, test servers in .tools
 	@echo 'setup: ready. Next: make test, or make demo.'
@@ -53,6 +53,9 @@ docs: $(DEV) ## Build the site of the docs into build/site; a warning is an erro
 bench: $(DEV) $(SERVERS) $(JAVA) ## Measure. Options: make bench ARGS='--help'
 	@$(PY) -m bench $(ARGS)
 
+bench-peers: $(DEV) ## Compare with Celery, RQ, SAQ and others, and write docs/comparison.md
+	@$(PY) -m bench.peers $(ARGS)
+
 sim: $(DEV) ## Search for a seed that breaks a promise. Again: make sim SEED=123
 	@$(PY) tests/sim $(if $(SEED),--seed $(SEED)) $(ARGS)
 
@@ -73,6 +76,8 @@ lock: $(DEV) ## Renew the lock files. To newer versions: make lock ARGS=--upgrad
 	$(COMPILE) pyproject.toml requirements.in --extra broker --constraint requirements.lock \
 		--output-file deploy/requirements.lock
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.lock
+	$(COMPILE) --no-emit-index-url bench/peers/peers.in --output-file bench/peers/peers.lock
+	$(COMPILE) --no-emit-index-url bench/peers/taskiq.in --output-file bench/peers/taskiq.lock
 	cd tests/tools && npm install --package-lock-only
 
 clean: ## Remove everything that make has made

