@@ -75,7 +75,8 @@ class StoredJob(
         )
 
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# What a decoder says of what is no JSON, or none that it can hold.
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 _decode_line = msgspec.json.Decoder(StoredJob).decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _decode_raws = msgspec.json.Decoder(list[Raw]).decode

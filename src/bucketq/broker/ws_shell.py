@@ -28,7 +28,7 @@ from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, TooManyRequestsError
-from bucketq.told import NO_JSON
+from bucketq.jobline import UNREADABLE
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import http_refusal_message
 
@@ -212,7 +212,7 @@ class _Conversation:
     def _authenticate(self, params: bytes) -> dict[str, Any]:
         try:
             token = msgspec.json.decode(params, type=_Authenticate).token
-        except NO_JSON as error:
+        except UNREADABLE as error:
             raise ConfigurationError(f"{AUTHENTICATE} does not take this: {error}") from error
         authorization = f"Bearer {token}"
         caller = self._shell.door.admit(authorization, self._peer)
@@ -236,7 +236,7 @@ class _Conversation:
 def _decoded(text: str) -> _Asked:
     try:
         return msgspec.json.decode(text, type=_Asked)
-    except NO_JSON as error:
+    except UNREADABLE as error:
         raise ConfigurationError(f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}') from error
 
 
@@ -244,7 +244,7 @@ def _id_in(text: str) -> str | int | None:
     """The id of a call that may be malformed otherwise."""
     try:
         return msgspec.json.decode(text, type=_Numbered).id
-    except NO_JSON:
+    except UNREADABLE:
         return None
 
 

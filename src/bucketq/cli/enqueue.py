@@ -131,12 +131,12 @@ def payload_of(content: bytes, raw: bool = False) -> bytes:
         return b""
     import msgspec
 
-    from bucketq.told import NO_JSON
+    from bucketq.jobline import UNREADABLE
 
     try:
         # As short as can be: it travels with every commit.
         return msgspec.json.format(content, indent=-1)
-    except NO_JSON as error:
+    except UNREADABLE as error:
         raise PayloadError(f"the payload is no JSON ({error}). Quote it, or say --raw.") from None
 
 

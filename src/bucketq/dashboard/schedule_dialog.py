@@ -6,8 +6,8 @@ from nicegui import ui
 from bucketq.dashboard.frame import Frame
 from bucketq.dashboard.parts import text
 from bucketq.errors import PayloadError
+from bucketq.jobline import UNREADABLE
 from bucketq.queue import Queue
-from bucketq.told import NO_JSON
 from bucketq.words import spell_moment
 
 
@@ -49,5 +49,5 @@ def _json(payload: str) -> bytes:
     """A payload as it was typed, as short as can be: it travels with every commit."""
     try:
         return msgspec.json.format(payload.encode(), indent=-1) if payload else b""
-    except NO_JSON as error:
+    except UNREADABLE as error:
         raise PayloadError(f"the payload is no JSON ({error}): quote texts, or leave it empty") from None

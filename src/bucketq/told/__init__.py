@@ -2,7 +2,7 @@
 
 from bucketq.told.control import LimitsTold, LimitTold, ObjectTold
 from bucketq.told.job import AttemptTold, JobTold
-from bucketq.told.payload import NO_JSON, Encoding, readable, told_payload, told_result
+from bucketq.told.payload import Encoding, readable, told_payload, told_result
 from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
 from bucketq.told.schedule import ScheduleTold
 from bucketq.told.shape import Status, Told
@@ -10,7 +10,6 @@ from bucketq.told.spending import RequestsTold, SpendingTold
 from bucketq.told.stats import QueueCounts, QueueStats
 
 __all__ = [
-    "NO_JSON",
     "AttemptTold",
     "BrokerTold",
     "Encoding",

@@ -6,10 +6,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-Encoding = Literal["json", "base64"]
+from bucketq.jobline import UNREADABLE
 
-# What a decoder says of what is no JSON, or none that it can hold.
-NO_JSON = (msgspec.MsgspecError, RecursionError, UnicodeError)
+Encoding = Literal["json", "base64"]
 
 
 def told_payload(content: bytes) -> tuple[Raw, Encoding]:
@@ -18,7 +17,7 @@ def told_payload(content: bytes) -> tuple[Raw, Encoding]:
         return Raw(b"null"), "json"
     try:
         msgspec.json.decode(content)
-    except NO_JSON:
+    except UNREADABLE:
         return Raw(msgspec.json.encode(b64encode(content).decode())), "base64"
     return Raw(content), "json"
 
@@ -33,7 +32,7 @@ def readable(content: bytes) -> str | None:
     """
     try:
         return msgspec.json.format(content, indent=2).decode()
-    except NO_JSON:
+    except UNREADABLE:
         pass
     try:
         return content.decode()

@@ -22,7 +22,7 @@ from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
 from bucketq.job import Claim
-from bucketq.told import NO_JSON
+from bucketq.jobline import UNREADABLE
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Asked")
@@ -148,7 +148,7 @@ class Call:
     def _decode(self, content: bytes) -> Asked:
         try:
             return self._decoder.decode(content or b"{}")
-        except NO_JSON as error:
+        except UNREADABLE as error:
             what = f"{self.name} ({self.method} {self.path})"
             raise ConfigurationError(f"{what} does not take this: {error}") from error
 

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from bucketq.errors import PayloadError
-from bucketq.told import NO_JSON, Encoding
+from bucketq.jobline import UNREADABLE
+from bucketq.told import Encoding
 
 
 def content_of(payload: Raw | UnsetType, encoding: Encoding) -> bytes:
@@ -21,7 +22,7 @@ def content_of(payload: Raw | UnsetType, encoding: Encoding) -> bytes:
             return bytes(payload)
         if isinstance(value, str):
             return b64decode(value, validate=True)
-    except NO_JSON as error:
+    except UNREADABLE as error:
         raise PayloadError(f"the payload is no JSON that can be read again: {error}") from error
     except (binascii.Error, ValueError) as error:
         raise PayloadError(f"the payload is no base64: {error}") from error
