@@ -282,6 +282,7 @@ class Committer:
             self.figures.write_s.add(self._clock.monotonic_s() - self.sent_s)
 
     def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
+        """Whether the write is in what was read since. Raises if that cannot tell, or at the last try."""
         assert self.state is not None
         if self.state.signatures.holds(self._writer, self._number):
             self.figures.unknown_landed += 1

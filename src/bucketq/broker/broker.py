@@ -232,7 +232,7 @@ class Broker:
             while not self._stopping.is_set():
                 term = await self._wait_for_election()
                 if term is not None:
-                    await self._lead(term)
+                    await self._keep_leading(term)
         finally:
             term, self._term = self._term, None
             self._changed.set()
@@ -294,7 +294,7 @@ class Broker:
         log.info("leading, at %s", self.address or self.http, extra={"epoch": leader.epoch})
         return _Term(queue, leader)
 
-    async def _lead(self, term: _Term) -> None:
+    async def _keep_leading(self, term: _Term) -> None:
         self._term = term
         self.terms += 1
         self._note_epoch(term.leader)

@@ -18,7 +18,8 @@ from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgott
 from bucketq.mint import Mint
 from bucketq.operation import Answers, Operation, Refresh, bytes_of
 from bucketq.pending import IfAbandoned, Pending, give_answer, refuse
-from bucketq.remote.brokers import Brokers, Leading
+from bucketq.remote.brokers import Brokers
+from bucketq.remote.seeker import Seeker
 
 _OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
@@ -46,9 +47,9 @@ def choose(lanes: "Sequence[Lane]") -> "Lane":
 class Lane:
     """One session with the brokers."""
 
-    def __init__(self, brokers: Brokers, leading: Leading, mint: Mint) -> None:
+    def __init__(self, brokers: Brokers, seeker: Seeker, mint: Mint) -> None:
         self._brokers = brokers
-        self._leading = leading
+        self._seeker = seeker
         self._mint = mint
         self._session = mint.token()
         self._number = 0
@@ -136,7 +137,7 @@ class Lane:
         self._number += 1
         operations = [pending.operation for pending in batch]
         try:
-            answers = await self._leading.ask(lambda address: self._batch(address, operations))
+            answers = await self._seeker.ask(lambda address: self._batch(address, operations))
         except SessionForgottenError as forgotten:
             raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
         self._seen_version = max(self._seen_version, answers.version)
@@ -146,7 +147,7 @@ class Lane:
     async def _learn_version(self) -> None:
         """Learn the queue's version by a batch that changes nothing, and so may be lost or repeated."""
         try:
-            answers = await self._leading.ask(lambda address: self._batch(address, [Refresh()]))
+            answers = await self._seeker.ask(lambda address: self._batch(address, [Refresh()]))
             self._seen_version = answers.version
         except SessionForgottenError as forgotten:
             self._seen_version = forgotten.version

@@ -13,8 +13,9 @@ from bucketq.mint import Mint
 from bucketq.operation import Operation
 from bucketq.pending import IfAbandoned
 from bucketq.queue import Queue
-from bucketq.remote.brokers import Brokers, Leading, UnreachableError
+from bucketq.remote.brokers import Brokers, UnreachableError
 from bucketq.remote.lane import Lane, choose
+from bucketq.remote.seeker import Seeker
 from bucketq.remote.storage import RemoteStorage
 from bucketq.settings import Settings
 from bucketq.storage.port import Bucket, ObjectInfo
@@ -52,7 +53,7 @@ class RemoteQueue(Queue):
         settings, clock, mint = settings or Settings(), clock or SystemClock(), mint or Mint()
         self.addresses = tuple(addresses)
         self._open_brokers = open_brokers
-        self._leading = Leading(addresses, discover, settings.retry_for_s, clock, mint)
+        self._seeker = Seeker(addresses, discover, settings.retry_for_s, clock, mint)
         self._brokers: Brokers | None = None
         self._lanes: list[Lane] = []
         url = f"{scheme}://{','.join(addresses)}"
@@ -62,7 +63,7 @@ class RemoteQueue(Queue):
         if self._brokers is not None:
             raise QueueClosedError("this queue is open already")
         self._brokers = self._open_brokers()
-        self._lanes = [Lane(self._brokers, self._leading, self._mint) for _ in range(_LANES)]
+        self._lanes = [Lane(self._brokers, self._seeker, self._mint) for _ in range(_LANES)]
         return self
 
     async def __aexit__(
@@ -93,7 +94,7 @@ class RemoteQueue(Queue):
         brokers = self._brokers
         if brokers is None:
             raise QueueClosedError("the queue is not open: use it inside `async with`")
-        return await self._leading.ask(lambda address: question(brokers, address), None)
+        return await self._seeker.ask(lambda address: question(brokers, address), None)
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         if not self._lanes:

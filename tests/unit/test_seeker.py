@@ -1,11 +1,12 @@
-"""Leading: what a client does when the broker that it asks has no answer."""
+"""Seeker: what a client does when the broker that it asks has no answer."""
 
 import pytest
 
 from bucketq import ForbiddenError, TooManyRequestsError, UnauthenticatedError
 from bucketq.errors import ConfigurationError, NotLeaderError, OutcomeUnknownError
 from bucketq.mint import Mint
-from bucketq.remote.brokers import Leading, UnreachableError, check_way
+from bucketq.remote.brokers import UnreachableError, check_way
+from bucketq.remote.seeker import Seeker
 from bucketq.testing.virtual_time import VirtualClock, run
 
 
@@ -16,7 +17,7 @@ def ask(*answers):
 
     async def main():
         clock = VirtualClock()
-        leading = Leading(["a:1", "b:1"], None, 30, clock, Mint())
+        seeker = Seeker(["a:1", "b:1"], None, 30, clock, Mint())
 
         async def question(address):
             asked.append((address, clock.monotonic_s()))
@@ -26,7 +27,7 @@ def ask(*answers):
             return told
 
         try:
-            return await leading.ask(question)
+            return await seeker.ask(question)
         except Exception as error:
             return error
 

@@ -1,0 +1,135 @@
+"""Seeker: puts questions to the broker that leads, and seeks the next one when that is gone."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from bucketq.clock import Clock
+from bucketq.errors import (
+    BrokerUnavailableError,
+    BucketQError,
+    NotLeaderError,
+    OutcomeUnknownError,
+    TooManyRequestsError,
+)
+from bucketq.mint import Mint
+from bucketq.patience import Patience
+from bucketq.remote.brokers import UnreachableError
+from bucketq.retry import Backoff
+
+T = TypeVar("T")
+
+log = logging.getLogger("bucketq")
+
+# A broker that has not answered within this time may be asked again, or another one.
+_ANSWER_WITHIN_S = 5.0
+# Short at the longest: while nobody leads, everybody waits for the next one who does.
+_BACKOFF = Backoff(first_s=0.02, cap_s=0.5, exponential=True)
+# Longer than a leader needs to hand over to another one.
+_LOUD_AFTER_S = 2.0
+
+
+class Seeker:
+    """Asks whoever leads; looks for the next one when that one is gone.
+
+    It knows the brokers' addresses from the beginning, or `discover` finds the leader's.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        discover: Callable[[], Awaitable[str]] | None,
+        retry_for_s: float,
+        clock: Clock,
+        mint: Mint,
+    ) -> None:
+        self._addresses = list(addresses)
+        self._discover = discover
+        self._retry_for_s = retry_for_s
+        self._clock = clock
+        self._mint = mint
+        self._leader = self._addresses[0] if self._addresses else ""
+        self._next = 1
+        # Whether somebody was told that no broker answers.
+        self._is_away = False
+
+    async def ask(
+        self, question: Callable[[str], Awaitable[T]], answer_within_s: float | None = _ANSWER_WITHIN_S
+    ) -> T:
+        """Put a question, which may be repeated, to the leader, until it is answered or the time is up."""
+        patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint)
+        began_s = self._clock.monotonic_s()
+        was_sent = False
+        while True:
+            address, pause_s = "", 0.0
+            try:
+                address = await self._address()
+                async with asyncio.timeout(answer_within_s):
+                    answer = await question(address)
+                self._is_away = False
+                return answer
+            except NotLeaderError as error:
+                was_sent |= error.may_be_done
+                self._follow(address, error.address)
+                trouble: Exception = error
+            except (UnreachableError, TimeoutError) as error:
+                was_sent |= not isinstance(error, UnreachableError) or error.was_sent
+                self._follow(address, "")
+                trouble = error
+            except TooManyRequestsError as error:
+                if patience.is_exhausted() and not was_sent:
+                    raise
+                pause_s = min(error.retry_after_s, self._retry_for_s)
+                trouble = error
+            if patience.is_exhausted():
+                raise self._gave_up(trouble, was_sent=was_sent) from trouble
+            self._tell(address, trouble, patience.attempts, self._clock.monotonic_s() - began_s)
+            await patience.pause(pause_s)
+
+    def _tell(self, address: str, trouble: Exception, attempts: int, waited_s: float) -> None:
+        """Log that it is asked again; and once, loudly, when somebody may wonder why nothing happens."""
+        if waited_s >= _LOUD_AFTER_S and not self._is_away:
+            self._is_away = True
+            log.warning(
+                "not answered by a broker yet, trying for up to %g s: %s",
+                self._retry_for_s,
+                str(trouble) or repr(trouble),
+            )
+        else:
+            level = logging.DEBUG if attempts else logging.INFO
+            log.log(level, "asked the broker at %s, and ask again: %r", address, trouble)
+
+    async def _address(self) -> str:
+        if not self._leader and self._discover is not None:
+            try:
+                self._leader = await self._discover()
+            except (BucketQError, OSError) as error:
+                log.warning("the leader's address could not be read: %s", error)
+        if not self._leader and self._addresses:
+            self._leader = self._addresses[self._next % len(self._addresses)]
+            self._next += 1
+        if not self._leader:
+            raise UnreachableError("no broker leads at the moment", was_sent=False)
+        return self._leader
+
+    def _follow(self, asked: str, leader: str) -> None:
+        # Somebody else may have found the new one meanwhile.
+        if self._leader == asked:
+            self._leader = leader
+
+    def _gave_up(self, trouble: Exception, *, was_sent: bool) -> BucketQError:
+        known = ", ".join(self._addresses) or "the address in queue.json"
+        if was_sent:
+            said = str(trouble) or repr(trouble)
+            return OutcomeUnknownError(
+                f"no broker has answered for {self._retry_for_s:g} s ({known}): {said.rstrip('.')}"
+                f"{'' if said.endswith('?') else '.'}"
+                " What was asked may have been done; look before repeating it.",
+                trouble,
+            )
+        return BrokerUnavailableError(
+            f"no broker could be reached for {self._retry_for_s:g} s ({known}): {trouble}."
+            " Nothing was changed. Is one running (`bucketq serve`)?",
+            trouble,
+        )
