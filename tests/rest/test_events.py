@@ -101,3 +101,5 @@ async def test_a_line_that_is_silent_is_kept_open(http, monkeypatch):
         async for line in answer.aiter_lines():
             if line == ":":
                 break
+        else:
+            pytest.fail("it has ended")
