@@ -14,9 +14,11 @@ import asyncio
 import json
 import sys
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from bench import archiving, brokers, commands, deep, life, rest, working
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -27,22 +29,38 @@ from bench.requests import count_all
 from bench.side import ROOT, Side
 from bench.suite import SUITE
 
+
+class Measure(NamedTuple):
+    """A part that is a table of findings: what it is called, and the module whose `measure` makes them.
+
+    `measure(folder, amount)` gets an empty folder, and an `Amount` of its module.
+    """
+
+    key: str
+    about: str
+    title: str
+    module: str
+
+
+MEASURES = (
+    Measure("deep", "deep backlogs", "Deep backlogs, local file", "deep"),
+    Measure("archive", "archive", "The archive, local file", "archiving"),
+    Measure("brokers", "brokers", "Brokers", "brokers"),
+    Measure("rest", "REST", "REST, local file", "rest"),
+    Measure("life", "the life of a job", "The life of a job, local file", "life"),
+    Measure("work", "workers", "Workers, local file", "working"),
+    Measure("traces", "traces", "Traces, in memory", "traces"),
+    Measure("cli", "the command line", "The command line, local file", "commands"),
+    Measure("dashboard", "the dashboard", "The dashboard, local file", "dashboards"),
+    Measure("spark", "spark", "Spark, local file", "sparking"),
+    Measure("pipeline", "pipeline", "The data pipeline, local file", "piping"),
+    Measure("fleet", "fleet", "Jobs on Spark's executors, local file", "fleet"),
+)
 PARTS = (
     "requests",
     "bound",
     "floor",
-    "deep",
-    "archive",
-    "brokers",
-    "rest",
-    "life",
-    "work",
-    "traces",
-    "cli",
-    "dashboard",
-    "spark",
-    "pipeline",
-    "fleet",
+    *(one.key for one in MEASURES),
     *(series.key for series in SUITE),
 )
 
@@ -69,44 +87,9 @@ def main() -> None:
         report.say("floor")
         report.add_floor(floor_by_size(folder / "floor.json", writes=3 if options.quick else 200))
         (folder / "floor.json").unlink()
-    if "deep" in parts:
-        report.say("deep backlogs")
-        depths = deep.Depths().shortened() if options.quick else deep.Depths()
-        report.add_findings("deep", "Deep backlogs, local file", deep.measure(folder, depths))
-    if "archive" in parts:
-        report.say("archive")
-        amount = archiving.Amount().shortened() if options.quick else archiving.Amount()
-        report.add_findings("archive", "The archive, local file", archiving.measure(folder, amount))
-    if "brokers" in parts:
-        report.say("brokers")
-        size = brokers.Amount().shortened() if options.quick else brokers.Amount()
-        report.add_findings("brokers", "Brokers", brokers.measure(folder, size))
-    if "rest" in parts:
-        report.say("REST")
-        called = rest.Amount().shortened() if options.quick else rest.Amount()
-        report.add_findings("rest", "REST, local file", rest.measure(folder, called))
-    if "life" in parts:
-        report.say("the life of a job")
-        measured = life.Amount().shortened() if options.quick else life.Amount()
-        report.add_findings("life", "The life of a job, local file", life.measure(folder, measured))
-    if "work" in parts:
-        report.say("workers")
-        worked = working.Amount().shortened() if options.quick else working.Amount()
-        report.add_findings("work", "Workers, local file", working.measure(folder, worked))
-    if "traces" in parts:
-        _measure_traces(report, options.quick)
-    if "cli" in parts:
-        report.say("the command line")
-        looked = commands.Amount().shortened() if options.quick else commands.Amount()
-        report.add_findings("cli", "The command line, local file", commands.measure(folder, looked))
-    if "dashboard" in parts:
-        _measure_dashboards(report, folder, options.quick)
-    if "spark" in parts:
-        _measure_spark(report, folder, options.quick)
-    if "pipeline" in parts:
-        _measure_pipeline(report, folder, options.quick)
-    if "fleet" in parts:
-        _measure_fleet(report, folder, options.quick)
+    for one in MEASURES:
+        if one.key in parts:
+            _measure(one, report, folder, options.quick)
     if not parts.isdisjoint(series.key for series in SUITE):
         _measure_suite(report, parts, options)
     if options.json:
@@ -142,46 +125,13 @@ def _measure_bound(report: Report, quick: bool) -> None:
     report.add_bound(found)
 
 
-def _measure_dashboards(report: Report, folder: Path, quick: bool) -> None:
-    from bench import dashboards
-
-    report.say("the dashboard")
-    amount = dashboards.Amount().shortened() if quick else dashboards.Amount()
-    report.add_findings("dashboard", "The dashboard, local file", dashboards.measure(folder, amount))
-
-
-def _measure_traces(report: Report, quick: bool) -> None:
-    # Not everybody who measures something has OpenTelemetry.
-    from bench import traces
-
-    report.say("traces")
-    amount = traces.Amount().shortened() if quick else traces.Amount()
-    report.add_findings("traces", "Traces, in memory", traces.measure(amount))
-
-
-def _measure_spark(report: Report, folder: Path, quick: bool) -> None:
-    # Not everybody who measures something has Spark and Java.
-    from bench import sparking
-
-    report.say("spark")
-    amount = sparking.Amount().shortened() if quick else sparking.Amount()
-    report.add_findings("spark", "Spark, local file", sparking.measure(folder, amount))
-
-
-def _measure_pipeline(report: Report, folder: Path, quick: bool) -> None:
-    from bench import piping
-
-    report.say("pipeline")
-    amount = piping.Amount().shortened() if quick else piping.Amount()
-    report.add_findings("pipeline", "The data pipeline, local file", piping.measure(folder, amount))
-
-
-def _measure_fleet(report: Report, folder: Path, quick: bool) -> None:
-    from bench import fleet
-
-    report.say("fleet")
-    amount = fleet.Amount().shortened() if quick else fleet.Amount()
-    report.add_findings("fleet", "Jobs on Spark's executors, local file", fleet.measure(folder, amount))
+def _measure(one: Measure, report: Report, folder: Path, quick: bool) -> None:
+    report.say(one.about)
+    # Only now: not everybody who measures something has Spark and Java, or OpenTelemetry.
+    module = import_module(f"bench.{one.module}")
+    amount = module.Amount().shortened() if quick else module.Amount()
+    with TemporaryDirectory(dir=folder, prefix=f"{one.key}-", ignore_cleanup_errors=True) as place:
+        report.add_findings(one.key, one.title, module.measure(Path(place), amount))
 
 
 def _measure_suite(report: Report, parts: set[str], options: argparse.Namespace) -> None:

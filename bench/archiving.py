@@ -5,14 +5,13 @@ those with it on, less those with it off.
 """
 
 import asyncio
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.deep import Finding
+from bench.finding import Finding
 from bucketq import BrokerQueue, InMemoryStorage, LocalFileSystemStorage, Settings
 from bucketq.storage import Bucket
 
@@ -33,12 +32,7 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what archiving costs."""
-    folder = folder / "archiving"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        on_file = _rates(lambda name: LocalFileSystemStorage(folder / name), amount)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    on_file = _rates(lambda name: LocalFileSystemStorage(folder / name), amount)
     in_memory = _rates(lambda name: InMemoryStorage(), amount)
     requests = [
         asyncio.run(_requests(amount.jobs, archive)) / amount.jobs * 1000 for archive in (False, True)

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 import bucketq
-from bench.deep import Finding
+from bench.finding import Finding
 from bucketq import Queue
 
 BEAT_S = 3.0
@@ -45,13 +44,7 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what brokers cost."""
-    folder = folder / "brokers"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        return asyncio.run(_measure(folder, amount))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return asyncio.run(_measure(folder, amount))
 
 
 async def _measure(folder: Path, amount: Amount) -> list[Finding]:

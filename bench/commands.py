@@ -6,7 +6,6 @@ machine does slows both. On a machine that does much else only the seconds of CP
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench.deep import SHALLOW, Finding
+from bench.deep import SHALLOW
+from bench.finding import Finding
 from bucketq import BrokerQueue, LocalFileSystemStorage
 
 HELP_WITHIN_S = 0.3
@@ -36,15 +36,9 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what the commands that look at a queue take."""
-    folder = folder / "commands"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        shallow = _looks(folder / "shallow.json", SHALLOW)
-        deep = _looks(folder / "deep.json", amount.waiting)
-        findings = [one for name in shallow for one in _compare(name, shallow[name], deep[name], amount)]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    shallow = _looks(folder / "shallow.json", SHALLOW)
+    deep = _looks(folder / "deep.json", amount.waiting)
+    findings = [one for name in shallow for one in _compare(name, shallow[name], deep[name], amount)]
     helped = [_run(["--help"]) for _ in range(amount.turns)]
     told = f"{HELP_WITHIN_S}, and seconds"
     return [

@@ -7,7 +7,6 @@ so the throughput that counts is that of a second of the broker's CPU.
 """
 
 import asyncio
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,8 @@ from typing import NamedTuple
 
 import bucketq
 from bench.brokers import cpu_s, running_broker
-from bench.deep import SHALLOW, Finding
+from bench.deep import SHALLOW
+from bench.finding import Finding
 from bucketq import BrokerQueue, DirectQueue, LocalFileSystemStorage, Queue
 from bucketq.archive import Archive
 from bucketq.clock import SystemClock
@@ -64,14 +64,8 @@ class Shown:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what pages and open dashboards cost."""
-    folder = folder / "dashboards"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        findings = asyncio.run(_measure_pages(folder, amount))
-        return findings + asyncio.run(_measure_open(folder, amount))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    findings = asyncio.run(_measure_pages(folder, amount))
+    return findings + asyncio.run(_measure_open(folder, amount))
 
 
 async def _measure_pages(folder: Path, amount: Amount) -> list[Finding]:

@@ -7,7 +7,6 @@ queues take turns, so that whatever else the machine does slows both.
 import asyncio
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from bench.finding import Finding
 from bench.side import ROOT
 from bucketq import BrokerQueue, LocalFileSystemStorage
 
@@ -26,7 +26,7 @@ CALLERS = 200
 
 
 @dataclass(frozen=True)
-class Depths:
+class Amount:
     """How much is measured."""
 
     waiting: int = 1_000_000
@@ -35,64 +35,32 @@ class Depths:
     rounds: int = 300
     turns: int = 7
 
-    def shortened(self) -> "Depths":
+    def shortened(self) -> "Amount":
         """The same for a quick look."""
-        return Depths(waiting=12_000, short_load=3_000, drained=5_000, rounds=10, turns=1)
+        return Amount(waiting=12_000, short_load=3_000, drained=5_000, rounds=10, turns=1)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One figure with few jobs waiting, with many, and how the two should compare.
-
-    A `ratio` above `most`, or below `least`, is not good enough.
-    """
-
-    name: str
-    shallow: float
-    deep: float
-    most: float | None = None
-    least: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        """Deep to shallow."""
-        return self.deep / self.shallow
-
-    @property
-    def is_met(self) -> bool | None:
-        """Whether it is good enough, if that was set."""
-        if self.most is not None:
-            return self.ratio <= self.most
-        return self.ratio >= self.least if self.least is not None else None
-
-
-def measure(folder: Path, depths: Depths) -> list[Finding]:
+def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure everything about deep backlogs."""
-    folder = folder / "deep"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        return [
-            *_loads(folder, depths),
-            *asyncio.run(_commits(folder, depths)),
-            asyncio.run(_growth(folder, depths)),
-            asyncio.run(_opening(folder)),
-            asyncio.run(_drains(folder, depths)),
-        ]
-    finally:
-        shutil.rmtree(folder)
+    return [
+        *_loads(folder, amount),
+        *asyncio.run(_commits(folder, amount)),
+        asyncio.run(_growth(folder, amount)),
+        asyncio.run(_opening(folder)),
+        asyncio.run(_drains(folder, amount)),
+    ]
 
 
-def _loads(folder: Path, depths: Depths) -> Iterator[Finding]:
+def _loads(folder: Path, amount: Amount) -> Iterator[Finding]:
     """Load the two queues, each in a process of its own, whose memory is then known."""
     short = [
-        _load_in_process(folder / f"short-{turn}.json", depths.short_load) for turn in range(depths.turns)
+        _load_in_process(folder / f"short-{turn}.json", amount.short_load) for turn in range(amount.turns)
     ]
-    long = _load_in_process(folder / "deep.json", depths.waiting)
+    long = _load_in_process(folder / "deep.json", amount.waiting)
     _load_in_process(folder / "shallow.json", SHALLOW)
-    per_job = median(load["seconds"] for load in short) / depths.short_load * 1e6
-    name = f"enqueue_many of {depths.short_load:,} and {depths.waiting:,}"
-    yield Finding(f"{name}: µs a job", per_job, long["seconds"] / depths.waiting * 1e6, most=2)
+    per_job = median(load["seconds"] for load in short) / amount.short_load * 1e6
+    name = f"enqueue_many of {amount.short_load:,} and {amount.waiting:,}"
+    yield Finding(f"{name}: µs a job", per_job, long["seconds"] / amount.waiting * 1e6, most=2)
     yield Finding(f"{name}: peak MB of memory", median(load["peak_mb"] for load in short), long["peak_mb"])
 
 
@@ -115,19 +83,19 @@ def _payloads(jobs: int) -> Iterator[dict[str, object]]:
     return ({"number": number, "to": "alice@example.com"} for number in range(jobs))
 
 
-async def _commits(folder: Path, depths: Depths) -> list[Finding]:
+async def _commits(folder: Path, amount: Amount) -> list[Finding]:
     """Enqueue one, dequeue one, ack it, again and again, on both queues in turn."""
     cpu: dict[str, list[float]] = {"shallow": [], "deep": []}
     size: dict[str, list[float]] = {"shallow": [], "deep": []}
     largest: dict[str, int] = {"shallow": 0, "deep": 0}
     async with _counted(folder / "shallow.json") as shallow, _counted(folder / "deep.json") as deep:
         for queue, _ in (shallow, deep):
-            await _rounds(queue, depths.rounds // 4)
-        for _ in range(depths.turns):
+            await _rounds(queue, amount.rounds // 4)
+        for _ in range(amount.turns):
             for name, (queue, storage) in (("shallow", shallow), ("deep", deep)):
                 storage.sizes.clear()
                 started_s = time.process_time()
-                await _rounds(queue, depths.rounds)
+                await _rounds(queue, amount.rounds)
                 cpu[name].append((time.process_time() - started_s) / len(storage.sizes) * 1e6)
                 size[name].append(sum(storage.sizes) / len(storage.sizes))
                 largest[name] = max(largest[name], *storage.sizes)
@@ -145,20 +113,20 @@ async def _rounds(queue: BrokerQueue, rounds: int) -> None:
         await queue.ack(job)
 
 
-async def _growth(folder: Path, depths: Depths) -> Finding:
+async def _growth(folder: Path, amount: Amount) -> Finding:
     """Let the backlog grow by single calls of many callers, without a worker."""
     async with _counted(folder / "growth.json") as (queue, storage):
 
         async def produce() -> None:
-            for number in range(depths.drained // CALLERS):
+            for number in range(amount.drained // CALLERS):
                 await queue.enqueue("mail", {"number": number, "to": "alice@example.com"})
 
         await asyncio.gather(*(produce() for _ in range(CALLERS)))
-        assert (await queue.stats()).queued == depths.drained // CALLERS * CALLERS
+        assert (await queue.stats()).queued == amount.drained // CALLERS * CALLERS
         sizes = storage.sizes
     # So many commits, of one job of each caller, until a thousand wait.
     first, second_half = sizes[SHALLOW // CALLERS], sizes[len(sizes) // 2 :]
-    name = f"bytes a commit while {SHALLOW:,} to {depths.drained:,} jobs come one by one"
+    name = f"bytes a commit while {SHALLOW:,} to {amount.drained:,} jobs come one by one"
     return Finding(name, first, sum(second_half) / len(second_half), most=1.5)
 
 
@@ -171,17 +139,17 @@ async def _opening(folder: Path) -> Finding:
     return Finding("objects read until the first job", few.reads, many.reads, most=4)
 
 
-async def _drains(folder: Path, depths: Depths) -> Finding:
+async def _drains(folder: Path, amount: Amount) -> Finding:
     """Empty queues by dequeue(batch_size=100) + ack_many: short ones many times, a long one."""
     rates = []
-    for turn in range(max(1, depths.turns * 3)):
+    for turn in range(max(1, amount.turns * 3)):
         path = folder / f"drain-{turn}.json"
         await _load(path, SHALLOW)
         rates.append(await _drain(path, SHALLOW))
-    await _load(folder / "drain.json", depths.drained)
-    deep = await _drain(folder / "drain.json", depths.drained)
+    await _load(folder / "drain.json", amount.drained)
+    deep = await _drain(folder / "drain.json", amount.drained)
     return Finding(
-        f"jobs a second when {SHALLOW:,} or {depths.drained:,} are drained", median(rates), deep, least=0.7
+        f"jobs a second when {SHALLOW:,} or {amount.drained:,} are drained", median(rates), deep, least=0.7
     )
 
 

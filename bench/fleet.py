@@ -8,16 +8,16 @@ whatever else the machine does slows both.
 import asyncio
 import multiprocessing
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from statistics import median_low
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from bench.deep import Finding
+from bench.finding import Finding
 from bucketq import App
 from bucketq.spark import local_session, run
 
@@ -51,7 +51,6 @@ def be_busy(rounds: int) -> None:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure a fleet."""
-    folder = folder / "fleet"
     rounds = _rounds()
     spark = local_session(f"local[{CORES}]")
     turns = list[_Turn]()
@@ -65,7 +64,6 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
             turns.append(_Turn((before + after) / 2, rate, busy_s, cpu_s))
     finally:
         spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     turn = median_low(turns)
     busy_us = turn.busy_s * 1e6
     what = f"jobs of 1 ms a second, {CORES} plain processes and the fleet"
@@ -92,12 +90,12 @@ class _Turn:
 
 def _play(spark: SparkSession, folder: Path, jobs: int, rounds: int) -> tuple[float, dict[str, float]]:
     """Run jobs on the fleet: how many a second, and whose CPU a job took."""
-    shutil.rmtree(folder, ignore_errors=True)
-    app.url = f"file://{folder}/queue.json"
-    asyncio.run(_fill(jobs, rounds))
-    began_s, before = time.perf_counter(), _cpu_s()
-    tally = run(app, spark, until_empty=True)
-    took_s = time.perf_counter() - began_s
+    with TemporaryDirectory(dir=folder) as place:
+        app.url = f"file://{place}/queue.json"
+        asyncio.run(_fill(jobs, rounds))
+        began_s, before = time.perf_counter(), _cpu_s()
+        tally = run(app, spark, until_empty=True)
+        took_s = time.perf_counter() - began_s
     assert tally.completed == jobs
     return jobs / took_s, {who: (spent_s - before[who]) / jobs for who, spent_s in _cpu_s().items()}
 

@@ -5,7 +5,6 @@ files, by CPU, which a busy disk does not disturb. The two queues take turns.
 """
 
 import asyncio
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.deep import Finding
+from bench.finding import Finding
 from bucketq import BrokerQueue, LocalFileSystemStorage
 from bucketq.queue import Queue
 
@@ -41,13 +40,7 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure everything about the life of a job."""
-    folder = folder / "life"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        return asyncio.run(_measure(folder, amount))
-    finally:
-        shutil.rmtree(folder)
+    return asyncio.run(_measure(folder, amount))
 
 
 async def _measure(folder: Path, amount: Amount) -> list[Finding]:

@@ -1,7 +1,6 @@
 """Piping: the data pipeline over archives of two sizes, and again with nothing new."""
 
 import resource
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.deep import Finding
+from bench.finding import Finding
 from bench.sparking import write_archive
 from bucketq.pipeline.run import Outcome, run
 from bucketq.spark import local_session
@@ -30,9 +29,6 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Run the pipeline on a small and on a large archive, each twice."""
-    folder = folder / "piping"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
     spark = local_session("local[2]", is_quiet=True)
     try:
         _run(spark, folder, amount.warm)
@@ -62,7 +58,6 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
         ]
     finally:
         spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(spark: SparkSession, folder: Path, jobs: int) -> tuple[float, float, Outcome]:

@@ -12,7 +12,7 @@ from rich.table import Table
 import bucketq
 from bench.bound import Closeness
 from bench.contest import Figure
-from bench.deep import Finding
+from bench.finding import Finding
 from bench.requests import Count
 from bench.suite import Series
 

@@ -4,7 +4,6 @@ The broker, the app and the callers are processes of their own. The two servers 
 whatever else the machine does slows both.
 """
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.brokers import running_broker
-from bench.deep import Finding
+from bench.finding import Finding
 
 ENOUGH_PER_S = 3000
 
@@ -34,20 +33,14 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what HTTP costs."""
-    folder = folder / "rest"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        with running_broker(f"file://{folder}/queue.json") as (_, http, _), _echo() as echo:
-            broker_port = int(http.rpartition(":")[2])
-            rates: dict[str, list[float]] = {"echo": [], "enqueue": [], "work": []}
-            # More jobs than are worked on: callers leave in the middle of an errand, and none may find none.
-            _rate(broker_port, "enqueue", amount)
-            for _ in range(amount.turns):
-                for errand, port in (("echo", echo), ("enqueue", broker_port), ("work", broker_port)):
-                    rates[errand].append(_rate(port, errand, amount))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_broker(f"file://{folder}/queue.json") as (_, http, _), _echo() as echo:
+        broker_port = int(http.rpartition(":")[2])
+        rates: dict[str, list[float]] = {"echo": [], "enqueue": [], "work": []}
+        # More jobs than are worked on: callers leave in the middle of an errand, and none may find none.
+        _rate(broker_port, "enqueue", amount)
+        for _ in range(amount.turns):
+            for errand, port in (("echo", echo), ("enqueue", broker_port), ("work", broker_port)):
+                rates[errand].append(_rate(port, errand, amount))
     callers = f"{amount.callers:,} callers"
     share = median(mine / bare for bare, mine in zip(rates["echo"], rates["enqueue"], strict=True))
     bare = median(rates["echo"])

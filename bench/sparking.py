@@ -5,7 +5,6 @@ ratios count. The archive is that of one day; the rows that are written are made
 """
 
 import asyncio
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.deep import Finding
+from bench.finding import Finding
 from bucketq import DirectQueue, LocalFileSystemStorage
 from bucketq.archived_job import FinishedStatus, encode_archived
 from bucketq.codec import decode, encode
@@ -51,9 +50,6 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure source and sink."""
-    folder = folder / "sparking"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
     spark = local_session("local[2]")
     try:
         return [
@@ -63,7 +59,6 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
         ]
     finally:
         spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _source(spark: SparkSession, folder: Path, amount: Amount) -> list[Finding]:

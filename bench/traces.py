@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,8 +18,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 
-from bench.deep import Finding
 from bench.errands import app, errand, on_run
+from bench.finding import Finding
 from bucketq import tracing
 from bucketq.app.worker import Worker
 
@@ -40,8 +41,8 @@ class Amount:
         return Amount(jobs=200, turns=1)
 
 
-def measure(amount: Amount) -> list[Finding]:
-    """Measure what traces cost."""
+def measure(_: Path, amount: Amount) -> list[Finding]:
+    """Measure what traces cost, in memory."""
     plays: dict[str, Callable[[int], Coroutine[Any, Any, float]]] = {"enqueue": _enqueue, "run a job": _work}
     took_us: dict[tuple[str, str], list[float]] = {(what, way): [] for what in plays for way in WAYS}
     for _ in range(amount.turns):

@@ -6,16 +6,16 @@ since whatever else the machine does only makes them slower.
 
 import asyncio
 import gc
-import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
+from tempfile import TemporaryDirectory
 
-from bench.deep import Finding
 from bench.errands import age, app, errand, on_run
+from bench.finding import Finding
 from bench.floor import floor_s
 from bench.side import ROOT
 from bucketq import BrokerQueue, LocalFileSystemStorage
@@ -71,20 +71,13 @@ class Turn:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure everything about workers."""
-    folder = folder / "work"
-    shutil.rmtree(folder, ignore_errors=True)
     raw, worked, one_by_one, many = [], [], [], []
-    try:
-        for _ in range(amount.turns):
-            for figures, play in ((raw, _drain), (worked, _work), (one_by_one, _enqueue), (many, _fill)):
-                folder.mkdir()
-                gc.collect()
-                figures.append(asyncio.run(play(folder / "queue.json", amount)))
-                shutil.rmtree(folder)
-        folder.mkdir()
-        idle = _begin(folder / "queue.json", amount)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(amount.turns):
+        for figures, play in ((raw, _drain), (worked, _work), (one_by_one, _enqueue), (many, _fill)):
+            gc.collect()
+            with TemporaryDirectory(dir=folder) as place:
+                figures.append(asyncio.run(play(Path(place) / "queue.json", amount)))
+    idle = _begin(folder / "queue.json", amount)
     return [
         Finding("jobs/s: dequeue+ack_many, and a worker", max(raw), max(worked), least=0.5),
         Finding("jobs/s: pgqueuer, and a worker", DRAINED_PER_S, max(worked), least=1),
