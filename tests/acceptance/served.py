@@ -28,8 +28,8 @@ class Served:
                 self.log.append(json.loads(line) if line.startswith("{") else {"message": line})
                 self._told.notify_all()
 
-    def wait_for(self, text, limit_s=20):
-        """The first line of the log with this text."""
+    def wait_for(self, text, limit_s=60):
+        """The first line of the log with this text; a busy machine takes its time."""
         with self._told:
             found = self._told.wait_for(
                 lambda: next((line for line in self.log if text in line["message"]), None), limit_s

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from bucketq.broker.tokens import new_token
-from bucketq.dashboard.sign_in import way_back
+from bucketq.dashboard.outside import way_back
 from tests.acceptance.served import served
 
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport="

@@ -408,8 +408,8 @@ def test_many_small_ingestions_make_the_same_lake_as_a_large_one(pipeline, queue
     pipeline.run(out="large")
     monkeypatch.setattr(bronze, "_INGEST_BYTES", 1)
     pipeline.run()
-    assert len(pipeline.lake().folders("bronze")) > 5
-    assert len(pipeline.lake("large").folders("bronze")) == 1
+    assert len(pipeline.lake().names("bronze")) > 5
+    assert len(pipeline.lake("large").names("bronze")) == 1
     assert pipeline.tables() == pipeline.tables("large")
 
 

@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bucketq.broker.place import refusal
 from bucketq.dashboard.house import House
+from bucketq.dashboard.outside import POLICY, away_page, sign_in_page, way_back
 from bucketq.dashboard.sessions import Sessions
-from bucketq.dashboard.sign_in import POLICY, away_page, sign_in_page, way_back
 from bucketq.dashboard.visitor import Visitor
 from bucketq.errors import (
     BucketQError,

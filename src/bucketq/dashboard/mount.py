@@ -19,9 +19,9 @@ from bucketq.broker.serving import Inside
 from bucketq.dashboard.frame import Frame
 from bucketq.dashboard.gate import BASE, HTML, PLAIN_HEADERS, VISITOR, Gate
 from bucketq.dashboard.house import BrokerHouse, House
+from bucketq.dashboard.outside import missing_page
 from bucketq.dashboard.page import Page
 from bucketq.dashboard.pages import PAGES
-from bucketq.dashboard.sign_in import missing_page
 from bucketq.errors import ConfigurationError
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -29,13 +29,13 @@ _ASSETS = Path(__file__).parent / "assets"
 _RECONNECT_WITHIN_S = 10.0
 
 
-def on_broker(inside: Inside, report: Path | None = None) -> AbstractAsyncContextManager[Pages]:
+def on_broker(inside: Inside, report: Path | None) -> AbstractAsyncContextManager[Pages]:
     """The dashboard of a broker, while the block runs."""
     return mounted(BrokerHouse(inside), is_encrypted=inside.is_encrypted, report=report)
 
 
 @asynccontextmanager
-async def mounted(house: House, *, is_encrypted: bool, report: Path | None = None) -> AsyncIterator[Gate]:
+async def mounted(house: House, *, is_encrypted: bool, report: Path | None) -> AsyncIterator[Gate]:
     """The dashboard of a house, while the block runs; `report` is what the data pipeline has written.
 
     Raises ConfigurationError for another one in the same process.

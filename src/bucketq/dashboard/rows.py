@@ -65,7 +65,6 @@ def finished_row(job: ArchivedJob, now: datetime) -> Row:
         "entrypoint": job.entrypoint,
         "span": f"{spell_time(seconds_since(job.finished_at, now))} ago",
         "took": "" if took_s is None else spell_time(took_s),
-        "attempts": job.attempts_total or "",
         "worker": job.worker or "",
         "about": _cut(first_line(job.error)),
     }
@@ -121,7 +120,6 @@ def dead_row(group: DeadGroup, now: datetime) -> Row:
         "path": f"/dead?{urlencode({'entrypoint': group.entrypoint, 'error': group.error})}",
         "error": _cut(group.error) or "(no error was told)",
         "jobs": f"{group.jobs:,}",
-        "count": group.jobs,
         "last": f"{spell_time(seconds_since(group.since, now))} ago",
         "newest": short_id(group.newest.id),
         "newest_path": job_path(group.newest.id),

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from bucketq.demo.jobs import STALE_AFTER_S
@@ -44,12 +43,7 @@ class Cast:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         # Workers can give their jobs back as long as there is a broker.
         await self.stop(*self._others, *self.workers)
         await self.stop(*self.brokers)

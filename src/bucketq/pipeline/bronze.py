@@ -44,7 +44,7 @@ def _ingests(lake: Lake) -> list[int]:
     """The numbers of the ingestions that are whole."""
     return [
         int(name.partition("=")[2])
-        for name in lake.folders(BRONZE)
+        for name in lake.names(BRONZE)
         if name.startswith("ingest=") and lake.exists(BRONZE, name, "_SUCCESS")
     ]
 

@@ -57,7 +57,7 @@ def _aggregate_days(lake: Lake, changed: list[str]) -> None:
         return
     jobs = read_silver(lake)
     finished = jobs.where(F.col("day").isin(changed))
-    # None, if nothing of these days can be read.
+    # Nothing of these days may be there that can be read.
     touched = _touched(finished) or changed
     since = jobs.where(F.col("day") >= F.lit(touched[0]).cast("date"))
     for window in WINDOWS:

@@ -5,7 +5,7 @@
     lake/silver/day=2026-02-15/…                    jobs
     lake/gold/activity/window=hour/day=2026-02-15/… what happened; errors, slowest, slo, trends beside it
     lake/checkpoint/…                               how far bronze has read the archive, by Spark
-    lake/notes/silver/000000000003.json             how far each later step has come
+    lake/notes/silver/000000000003.json             how far each later step has come; whose lake it is
     lake/lease.json                                 who works on it just now
 
 Tables are Parquet, for anybody to read; checkpoint and notes are the pipeline's own.
@@ -42,7 +42,7 @@ class Lake:
         """Whether something is there."""
         return bool(self._fs.exists(self._path(self.path(*parts))))
 
-    def folders(self, *parts: str) -> list[str]:
+    def names(self, *parts: str) -> list[str]:
         """The names of what is in a folder."""
         if not self.exists(*parts):
             return []
@@ -51,7 +51,7 @@ class Lake:
 
     def days(self, *parts: str) -> list[str]:
         """The days that a table, or a part of it, has; none if it has no rows."""
-        names = [name for name in self.folders(*parts) if name.startswith("day=")]
+        names = [name for name in self.names(*parts) if name.startswith("day=")]
         return [name.removeprefix("day=") for name in names if not name.startswith("day=__HIVE")]
 
     def read(self, *parts: str, schema: StructType | None = None) -> DataFrame:
@@ -61,26 +61,26 @@ class Lake:
             return self.spark.read.schema(schema).parquet(self.path(*parts))
         return self.spark.read.option("mergeSchema", "true").parquet(self.path(*parts))
 
-    def note(self, step: str) -> dict[str, Any]:
-        """How far a step has come; nothing if it never ran."""
-        names = self._notes(step)
+    def note(self, about: str) -> dict[str, Any]:
+        """What was noted last: how far a step has come, say; nothing if nothing was."""
+        names = self._notes(about)
         if not names:
             return {}
-        found: dict[str, Any] = json.loads(self.text("notes", step, names[-1]))
+        found: dict[str, Any] = json.loads(self.text("notes", about, names[-1]))
         return found
 
-    def write_note(self, step: str, note: dict[str, Any]) -> None:
-        """Say how far a step has come. Whoever reads sees the last note, or this one, and whole."""
-        names = self._notes(step)
+    def write_note(self, about: str, note: dict[str, Any]) -> None:
+        """Note something anew. Whoever reads sees the last note, or this one, and whole."""
+        names = self._notes(about)
         number = int(names[-1].removesuffix(".json")) + 1 if names else 1
-        hidden = self._path(self.path("notes", step, f".{number:012}"))
+        hidden = self._path(self.path("notes", about, f".{number:012}"))
         self._write(self._fs.create(hidden, True), json.dumps(note))
-        self._fs.rename(hidden, self._path(self.path("notes", step, f"{number:012}.json")))
+        self._fs.rename(hidden, self._path(self.path("notes", about, f"{number:012}.json")))
         for name in names[:-_NOTES_KEPT]:
-            self._fs.delete(self._path(self.path("notes", step, name)), False)
+            self._fs.delete(self._path(self.path("notes", about, name)), False)
 
-    def _notes(self, step: str) -> list[str]:
-        return [name for name in self.folders("notes", step) if name.endswith(".json")]
+    def _notes(self, about: str) -> list[str]:
+        return [name for name in self.names("notes", about) if name.endswith(".json")]
 
     def text(self, *parts: str) -> str:
         """What is written in a file."""

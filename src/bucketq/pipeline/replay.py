@@ -34,7 +34,7 @@ def chosen(lake: Lake, where: str, again: bool = False) -> DataFrame:
         # Spark goes on with its plan, or with the text and where in it.
         reason = str(error).strip().splitlines()[0].partition(" SQLSTATE")[0]
         raise ConfigurationError(f"{where!r} cannot be asked of silver: {reason}") from error
-    if lake.folders(REPLAYS) and not again:
+    if lake.names(REPLAYS) and not again:
         jobs = jobs.join(lake.read(REPLAYS, "*").select("id").distinct(), "id", "left_anti")
     return jobs
 
@@ -67,7 +67,7 @@ def _replay(lake: Lake, where: str, target: Mapping[str, str], again: bool) -> i
 
 def _finish(lake: Lake, target: Mapping[str, str]) -> None:
     """Enqueue what was chosen, but is not known to be in the queue."""
-    for name in lake.folders(REPLAYS):
+    for name in lake.names(REPLAYS):
         if not lake.exists(REPLAYS, name, "_SUCCESS"):
             # It was being written, and nothing of it was enqueued.
             lake.remove(REPLAYS, name)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -51,12 +50,8 @@ def find(lake: Lake, days: int) -> Findings:
     since, until = _utc(first_hour), last_hour + timedelta(hours=1)
     step = step_of(until - since)
 
-    def recent(table: str) -> Any:
+    def recent(table: str) -> DataFrame:
         return lake.read(GOLD, table).where(F.col("day") >= F.lit(first_day))
-
-    def rows(table: str, *order: Any, limit: int = 1000) -> list[Row]:
-        found: list[Row] = recent(table).orderBy(*order).limit(limit).collect()
-        return found
 
     by_day = recent("activity").where("window = 'day'")
     sums = [F.sum(name).alias(name) for name in ("enqueued", "finished", "failed", "retried")]
@@ -90,7 +85,7 @@ def find(lake: Lake, days: int) -> Findings:
         talkers=talkers.orderBy(F.desc("finished")).limit(SHOWN).collect(),
         classes=classes,
         errors=errors,
-        slowest=rows("slowest", F.desc("total_s"), limit=SHOWN),
+        slowest=recent("slowest").orderBy(F.desc("total_s")).limit(SHOWN).collect(),
         slo=_of_last_day(recent("slo")),
         unusual=recent("trends")
         .where("size(unusual) > 0")

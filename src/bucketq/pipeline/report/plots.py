@@ -92,7 +92,7 @@ def lines(title: str, drawn: Sequence[Line], spell: Spell = count) -> str:
     return _figure(title, _svg(_HEIGHT, parts), f'<div class="legend">{legend}</div>')
 
 
-def bars(title: str, drawn: Sequence[Bar], spell: Spell = count, colour: str = COLOURS[0]) -> str:
+def bars(title: str, drawn: Sequence[Bar], colour: str = COLOURS[0]) -> str:
     """Horizontal bars, one below the other."""
     if not drawn:
         return _empty(title)
@@ -105,8 +105,8 @@ def bars(title: str, drawn: Sequence[Bar], spell: Spell = count, colour: str = C
         parts.append(
             f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>'
             f'<rect x="{left}" y="{y}" width="{width:.1f}" height="18" rx="2" fill="{colour}">'
-            f"<title>{escape(bar.name)}: {spell(bar.value)} {escape(bar.note)}</title></rect>"
-            f'<text x="{left + width + 6:.1f}" y="{y + 14}">{spell(bar.value)} '
+            f"<title>{escape(bar.name)}: {count(bar.value)} {escape(bar.note)}</title></rect>"
+            f'<text x="{left + width + 6:.1f}" y="{y + 14}">{count(bar.value)} '
             f'<tspan class="soft">{escape(bar.note)}</tspan></text>'
         )
     return _figure(title, _svg(len(drawn) * row + 8, parts))

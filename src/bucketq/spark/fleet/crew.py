@@ -30,7 +30,7 @@ from bucketq.side_objects import SideObjects
 from bucketq.spark.fleet.objects import objects_of
 from bucketq.spark.fleet.order import Done, Kit, Lost, Order, Report, Slice, SliceDone, Unready, Work
 from bucketq.spark.fleet.pace import BEGIN_WITHIN_S
-from bucketq.spark.fleet.result_table import Ended, ResultTable
+from bucketq.spark.fleet.result_table import ResultTable, Tried
 from bucketq.spark.fleet.shipment import unpack
 
 # What has been done must not be done again because the storage is away for some minutes.
@@ -58,9 +58,9 @@ def _run(order: Order) -> Report:
         return Unready("\n".join(filter(None, (error_text(error), trace_text(error)))))
 
 
-class _Tried(NamedTuple):
+class _AllTried(NamedTuple):
     # None for a job that was not begun.
-    ended: list[Ended | None]
+    tried: list[Tried | None]
     took_s: float
 
 
@@ -86,8 +86,8 @@ class Crew:
         """Try jobs, and tell how each ended."""
         if isinstance(work, Slice):
             return self._loop.run(self._work_on_slice(work))
-        tried = self._loop.run(self._try_all(work))
-        return Done([one and one.outcome for one in tried.ended], tried.took_s)
+        tried, took_s = self._loop.run(self._try_all(work))
+        return Done([one and one.outcome for one in tried], took_s)
 
     def close(self) -> None:
         """Close the resources, and the queue."""
@@ -100,16 +100,16 @@ class Crew:
             jobs = await self._jobs_of(work)
         except ObjectNotFoundError as error:
             return Lost(f"the claim on its segment was lost before: {error}")
-        tried = await self._try_all(jobs)
+        tried, took_s = await self._try_all(jobs)
         completed, by_themselves = CompletedJobs(), list[tuple[Job, Outcome]]()
-        begun = [one for one in tried.ended if one is not None]
+        begun = [one for one in tried if one is not None]
         for job, one in zip(jobs, begun, strict=False):
             if isinstance(one.outcome, Completed) and not one.outcome.calls:
-                completed.add(job, one.at, one.outcome.result)
+                completed.add(job, one.ended_at, one.outcome.result)
             else:
                 by_themselves.append((job, one.outcome))
         staged = await (await self._objects()).create_staged(completed, work.claim.version)
-        return SliceDone(staged, by_themselves, len(begun), tried.took_s)
+        return SliceDone(staged, by_themselves, len(begun), took_s)
 
     async def _jobs_of(self, work: Slice) -> Sequence[Job]:
         if self._segment is None or self._segment[0] != work.claim:
@@ -120,15 +120,15 @@ class Crew:
     async def _objects(self) -> SideObjects:
         return objects_of(await self._app.opened(), _PATIENT)
 
-    async def _try_all(self, jobs: Sequence[Job]) -> _Tried:
-        ended: list[Ended | None] = [None] * len(jobs)
+    async def _try_all(self, jobs: Sequence[Job]) -> _AllTried:
+        tried: list[Tried | None] = [None] * len(jobs)
         began_s = time.monotonic()
 
         async def go_through(numbers: Iterator[int]) -> None:
             for number in numbers:
                 started_at = datetime.now(UTC)
                 outcome = await self._try(jobs[number])
-                ended[number] = Ended(outcome, started_at, datetime.now(UTC))
+                tried[number] = Tried(outcome, started_at, datetime.now(UTC))
                 if time.monotonic() > began_s + BEGIN_WITHIN_S:
                     return
 
@@ -145,8 +145,8 @@ class Crew:
         )
         took_s = time.monotonic() - began_s
         if self._results is not None:
-            self._results.write((job, one) for job, one in zip(jobs, ended, strict=True) if one is not None)
-        return _Tried(ended, took_s)
+            self._results.write((job, one) for job, one in zip(jobs, tried, strict=True) if one is not None)
+        return _AllTried(tried, took_s)
 
     async def _try(self, job: Job) -> Outcome:
         await self._app.callbacks.tell_claimed(job)

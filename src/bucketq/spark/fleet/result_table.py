@@ -34,12 +34,12 @@ SCHEMA = pa.schema(
 )
 
 
-class Ended(NamedTuple):
-    """How an attempt ended, and when."""
+class Tried(NamedTuple):
+    """One attempt: how it ended, when it began, and when it ended."""
 
     outcome: Outcome
     started_at: datetime
-    at: datetime
+    ended_at: datetime
 
 
 class ResultTable:
@@ -48,9 +48,9 @@ class ResultTable:
     def __init__(self, folder: str) -> None:
         self._files, self._folder = _opened(folder)
 
-    def write(self, ended: Iterable[tuple[Job, Ended]]) -> None:
+    def write(self, tried: Iterable[tuple[Job, Tried]]) -> None:
         """Add rows, all or none of them."""
-        rows = [_row(job, one) for job, one in ended]
+        rows = [_row(job, one) for job, one in tried]
         if not rows:
             return
         columns = zip(*rows, strict=True)
@@ -70,9 +70,9 @@ def _opened(folder: str) -> tuple[FileSystem, str]:
     return files, path
 
 
-def _row(job: Job, ended: Ended) -> tuple[Any, ...]:
-    outcome = ended.outcome
+def _row(job: Job, tried: Tried) -> tuple[Any, ...]:
+    outcome = tried.outcome
     result = (outcome.result.decode() or None) if isinstance(outcome, Completed) else None
     error = outcome.error if isinstance(outcome, Failed | Rejected) else None
     status = type(outcome).__name__.lower()
-    return job.id, job.entrypoint, job.attempts, status, result, error, ended.started_at, ended.at
+    return job.id, job.entrypoint, job.attempts, status, result, error, tried.started_at, tried.ended_at

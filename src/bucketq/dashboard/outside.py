@@ -1,4 +1,4 @@
-"""Pages for those who are not inside: to show a token, to wait, to turn back. Plain HTML, without scripts."""
+"""Outside: pages for those who are not in: to show a token, to wait, to turn back. Plain HTML, no scripts."""
 
 from html import escape
 from string import Template
@@ -44,8 +44,8 @@ one. It stays in the memory of the server, and ends there when you sign out.</p>
 _AGAIN = '\n<meta http-equiv="refresh" content="3">'
 
 
-def sign_in_page(base: str, url: str, after: str, message: str = "") -> bytes:
-    """The page, with what went wrong last time, if something did."""
+def sign_in_page(base: str, url: str, after: str, message: str) -> bytes:
+    """Where a token is shown; with what went wrong last time, if something did."""
     form = _FORM.substitute(base=escape(base), next=escape(after))
     return _page(base, url, "Sign in", message, form)
 
