@@ -83,4 +83,4 @@ def test_no_flag_is_named_in_the_guides_that_does_not_exist():
     known = {"--help", *flags_of(get_command(app))}
     for path in GUIDES:
         told = prose(str(path.relative_to(ROOT)))
-        assert set(re.findall(r"`(?:[^`\n]* )?(--[a-z-]+)", told)) <= known, path
+        assert set(re.findall(r"`(?:bucketq [^`\n]* )?(--[a-z-]+)", told)) <= known, path
