@@ -100,9 +100,9 @@ def one_line(text: str | None) -> str:
     return printable(first_line(text))
 
 
-def indented(text: str, by: str = "  ") -> Iterator[Line]:
+def indented(text: str) -> Iterator[Line]:
     """The lines of a text that somebody else wrote, further to the right."""
-    return (Line(f"{by}{line}") for line in printable(text).splitlines())
+    return (Line(f"  {line}") for line in printable(text).splitlines())
 
 
 @cache

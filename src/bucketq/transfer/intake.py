@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bucketq.batches import NamedBatch
-from bucketq.clock import Clock, SystemClock
+from bucketq.clock import SystemClock
 from bucketq.embedded import DirectQueue
 from bucketq.errors import CorruptStateError, JobNotFoundError
 from bucketq.job import Job, JobStatus
@@ -53,7 +53,6 @@ async def take_in(
     queue: Queue,
     path: Path,
     *,
-    clock: Clock | None = None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Intake:
     """Bring the jobs, batches, schedules and limits of a file into a queue.
@@ -61,7 +60,7 @@ async def take_in(
     The file is an export, or the queue.json of bucketq or jqueue, with its segments beside it. Raises
     CorruptStateError if it cannot be read to its end; then nothing was changed.
     """
-    clock = clock or SystemClock()
+    clock = SystemClock()
     with TemporaryDirectory() as folder:
         if not _is_export(path):
             path = await _exported(path, Path(folder) / "queue.jsonl")
