@@ -2,6 +2,7 @@
 
     python -m bench                              everything, about half an hour
     python -m bench --only bound requests        some parts
+    python -m bench --only cost                  counts what docs/cost.md says, and writes its tables
     python -m bench --quick                      everything in seconds: it works, the numbers mean nothing
     python -m bench --profile memory/enqueue-1   where the time of one workload goes
     python -m bench --floor                      what a durable write costs on this disk by itself
@@ -19,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from bench import bill
 from bench.bound import TARGETS, approach
 from bench.contest import compare
 from bench.floor import floor_by_size
@@ -58,6 +60,7 @@ MEASURES = (
 )
 PARTS = (
     "requests",
+    "cost",
     "bound",
     "floor",
     *(one.key for one in MEASURES),
@@ -81,6 +84,8 @@ def main() -> None:
     if "requests" in parts:
         report.say("requests")
         report.add_requests(asyncio.run(count_all(rounds=5 if options.quick else 50)))
+    if "cost" in parts:
+        _measure_cost(report, options.quick)
     if "bound" in parts:
         _measure_bound(report, options.quick)
     if "floor" in parts:
@@ -114,6 +119,15 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file too")
     parser.add_argument("--folder", type=Path, default=ROOT / ".tools" / "bench", help="where the files go")
     return parser.parse_args()
+
+
+def _measure_cost(report: Report, quick: bool) -> None:
+    report.say("cost")
+    tables = bill.measure_little() if quick else bill.measure()
+    report.add_tables("cost", tables)
+    if not quick:
+        bill.write_page(tables)
+        report.note(f"These tables are in {bill.PAGE.relative_to(ROOT)} now.")
 
 
 def _measure_bound(report: Report, quick: bool) -> None:

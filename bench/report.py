@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bucketq
+from bench import bill
 from bench.bound import Closeness
 from bench.contest import Figure
 from bench.finding import Finding
@@ -108,6 +109,15 @@ class Report:
             table.add_row(*row, _met(one.is_met))
         self._print(table)
         self.figures[key] = [asdict(one) | {"ratio": one.ratio, "is_met": one.is_met} for one in findings]
+
+    def add_tables(self, key: str, tables: Sequence[bill.Table]) -> None:
+        """Tables as they stand in a page."""
+        for one in tables:
+            table = _table(one.name, *one.head)
+            for row in one.rows:
+                table.add_row(*row)
+            self._print(table)
+        self.figures[key] = {one.name: one.rows for one in tables}
 
     def add_floor(self, by_size: dict[int, float]) -> None:
         """A table of what a durable write costs by itself."""

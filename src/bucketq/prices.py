@@ -1,8 +1,8 @@
 """Prices: what providers ask for requests, so that a queue knows what it costs.
 
 These are list prices, for requests alone: storing, sending and what is free each month are not in
-them. They are those of 2025, in US dollars, of a region in the United States, without a discount. Whoever
-pays others sets them: `price_per_1000_writes` and its kin.
+them. They are those of 2026-11, in US dollars, of a region in the United States, without a discount;
+docs/cost.md says where each is from. Whoever pays others sets them: `price_per_1000_writes` and its kin.
 """
 
 from dataclasses import dataclass, replace

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.bill import read_page
 from tests.spark.java import need_java
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,7 @@ def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     figures = folder / "figures.json"
     parts = [
         "requests",
+        "cost",
         "bound",
         "floor",
         "deep",
@@ -150,6 +152,14 @@ def test_spark_is_measured(tmp_path: Path) -> None:
     # Counted, not timed.
     assert found["bytes read of a day, all of it and by one-hour options"]["is_met"]
     assert found["rows of two streams at once, and the different jobs they made"]["is_met"]
+
+
+def test_the_page_about_cost_says_what_is_counted(quick_run: Run) -> None:
+    _, figures = quick_run
+    assert figures["cost"].keys() == {"requests", "waits", "months", "loads", "break-even"}
+    for name, rows in figures["cost"].items():
+        told = read_page(name).splitlines()
+        assert [row for row in rows if f"| {' | '.join(row)} |" not in told] == [], f"make bench: {name}"
 
 
 def test_a_commit_is_one_request_and_none_is_made_in_vain(quick_run: Run) -> None:
