@@ -88,8 +88,9 @@ def test_every_example_is_listed_and_tested() -> None:
         r"^\| \[(\w+\.py)\]\((\w+\.py)\) \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE
     )
     assert {name for pair in listed for name in pair} == scripts
-    tested = {name.removeprefix("test_") for name in globals()}
-    assert {path.removesuffix(".py") for path in scripts} <= tested
+    tests = Path(__file__).read_text() + (EXAMPLES.parent / "tests/spark/test_data_engineers.py").read_text()
+    tested = re.findall(r"^def test_(\w+)|^async def test_(\w+)", tests, re.MULTILINE)
+    assert {path.removesuffix(".py") for path in scripts} <= {name for pair in tested for name in pair}
 
 
 def test_email_sender(tmp_path: Path) -> None:
@@ -267,4 +268,18 @@ def test_order_steps(tmp_path: Path) -> None:
         "refused as a whole: the claim is lost, so nothing was enqueued",
         "charge order 3",
         "order 3 is in the queue 1 time(s), as 'pack'",
+    ]
+
+
+def test_archive_duckdb(tmp_path: Path) -> None:
+    assert run("archive_duckdb.py", folder=tmp_path) == [
+        "what became of them",
+        "    charge completed 4 1",
+        "    charge dead 1 1",
+        "why jobs failed",
+        "    ValueError 1 ValueError: no country",
+        "what was charged",
+        "    AT 400",
+        "    CH 400",
+        "    DE 200",
     ]

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "docs/archive.md": "tests/docs/test_guides.py",
     "docs/backlog.md": "tests/docs/test_guides.py",
     "docs/brokers.md": "tests/docs/test_guides.py",
+    "docs/data-engineers.md": "tests/spark/test_data_engineers.py",
     "docs/deploy.md": "tests/deploy/test_guides.py",
     "docs/observability.md": "tests/app/test_observability_guide.py",
     "docs/pipeline.md": "tests/spark/test_guide.py",
