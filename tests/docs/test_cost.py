@@ -41,20 +41,20 @@ def test_the_prices_are_those_that_queues_reckon_by(provider, prices):
 
 
 @pytest.mark.parametrize(
-    ("way", "brokers", "intervals"),
+    ("way", "brokers", "intervals", "within"),
     [
-        ("`BrokerQueue`, one process", 0, [0, 0.1, 1, 2, 10]),
-        ("two brokers and their clients", 2, [0, 0.1, 1, 2]),
+        ("`BrokerQueue`, one process", 0, [0, 0.1, 1, 2, 10], (0.98, 1.45)),
+        ("two brokers and their clients", 2, [0, 0.1, 1, 2], (0.9, 1.7)),
     ],
 )
-def test_the_formula_comes_near_what_was_counted(tmp_path, way, brokers, intervals):
+def test_the_formula_comes_near_what_was_counted(tmp_path, way, brokers, intervals, within):
     names = run(block_with(PAGE, "def dollars_per_month"), tmp_path)
     months = rows("months")
     for interval in intervals:
         counted = months[f"{way}, {interval} s"]
         for rate, dollars in zip((0.1, 1, 10, 100), counted, strict=True):
             estimate = names["dollars_per_month"](rate, max(interval, 0.03), brokers)
-            assert 0.98 < estimate / float(dollars) < 1.45, (interval, rate)
+            assert within[0] < estimate / float(dollars) < within[1], (interval, rate)
 
 
 def test_the_formula_for_sqs_is_that_of_the_tables(tmp_path):
