@@ -21,7 +21,7 @@ FOLDER = Path.cwd()
 app = App((FOLDER / "queue.json").as_uri())
 
 
-@app.job(max_attempts=1)
+@app.job
 def invoice(order: int, cents: int) -> dict[str, int]:
     """Runs on an executor. What it returns is a row of the results, and in the archive."""
     if not cents:
@@ -36,7 +36,7 @@ def fill(orders: DataFrame, day: str) -> None:
         F.to_json(F.struct("order", "cents")).alias("payload"),
     )
     load = jobs.write.format("bucketq").option("url", app.url).option("load_id", f"orders of {day}")
-    load.mode("append").save()
+    load.option("max_attempts", 1).mode("append").save()
 
 
 def results(spark: SparkSession) -> DataFrame:
