@@ -26,7 +26,8 @@ LAKE = str(FOLDER / "lake")
 # The same text for both. Day by day, all entrypoints by themselves.
 ACTIVITY = """
     SELECT entrypoint, sum(finished) AS finished, sum(failed) AS failed
-    FROM activity WHERE activity.window = 'day' AND entrypoint IS NOT NULL GROUP BY entrypoint ORDER BY entrypoint"""
+    FROM activity WHERE activity.window = 'day' AND entrypoint IS NOT NULL
+    GROUP BY entrypoint ORDER BY entrypoint"""
 SLOWEST = "SELECT entrypoint, status, total_s FROM silver ORDER BY total_s DESC LIMIT 1"
 
 
