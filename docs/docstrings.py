@@ -64,7 +64,9 @@ def _fenced(text: str) -> str:
 def _kind(paragraph: str) -> str:
     if paragraph.startswith(">>> "):
         return "pycon"
-    return "python" if all(line.startswith("    ") for line in paragraph.splitlines() if line) else ""
+    is_indented = all(line.startswith("    ") for line in paragraph.splitlines())
+    # Where nothing but an example follows the first line, its indent is taken for that of the docstring.
+    return "python" if is_indented or ("(" in paragraph and _is_code(paragraph)) else ""
 
 
 def _is_code(text: str) -> bool:
