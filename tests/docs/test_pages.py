@@ -25,6 +25,7 @@ ELSEWHERE = {
     "docs/brokers.md": "tests/docs/test_guides.py",
     "docs/data-engineers.md": "tests/spark/test_data_engineers.py",
     "docs/deploy.md": "tests/deploy/test_guides.py",
+    "docs/howto/spark-cluster.md": "tests/spark/test_guide.py",
     "docs/observability.md": "tests/app/test_observability_guide.py",
     "docs/pipeline.md": "tests/spark/test_guide.py",
     "docs/queue.md": "tests/docs/test_guides.py",

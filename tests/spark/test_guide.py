@@ -1,4 +1,4 @@
-"""The code of docs/spark.md and docs/pipeline.md runs, block by block, as a reader would run it."""
+"""The code of spark.md, pipeline.md and howto/spark-cluster.md runs, block by block, as a reader would run it."""
 
 import pytest
 
@@ -26,6 +26,13 @@ def test_the_pipeline_of_its_guide_runs(names):
     for block in blocks("docs/pipeline.md", "python"):
         run(block, names["folder"], names)
     assert names["outcome"].is_sound
+
+
+def test_the_program_for_a_cluster_runs(spark, tmp_path):
+    names = {}
+    for block in blocks("docs/howto/spark-cluster.md", "python"):
+        run(block, tmp_path, names)
+    assert (names["tally"].completed, names["tally"].failed) == (2000, 0)
 
 
 def test_what_the_guide_wrote_is_there(names):
