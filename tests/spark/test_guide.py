@@ -1,4 +1,4 @@
-"""The code of spark.md, pipeline.md and howto/spark-cluster.md runs, block by block, as a reader would run it."""
+"""The code of spark.md, pipeline.md and howto/spark-cluster.md runs, block by block, as a reader runs it."""
 
 import pytest
 
