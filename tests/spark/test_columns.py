@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketq.archive_lines import ArchiveLines, Damage
 from bucketq.archive_selection import Selection
 from bucketq.archived_job import FinishedStatus, decode_archived, encode_archived, with_batch
 from bucketq.job import STALE, TIMED_OUT, Attempt, Job, Outcome
-from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, UnreadableLinesError, archived, extra_fields, live
+from bucketq.spark.archived_columns import UnreadableLinesError, archived, extra_fields
+from bucketq.spark.columns import ARCHIVE, ATTEMPT, JOBS, LINES
+from bucketq.spark.line_columns import as_they_are
+from bucketq.spark.live_columns import live
 
 NOW = datetime(2026, 2, 15, 10, tzinfo=UTC)
 
@@ -192,3 +196,17 @@ def test_json_that_cannot_stand_in_a_line_is_json_all_the_same():
         live([job], ["payload", "payload_json"]),
     ):
         assert batch.to_pylist() == [{"payload": pretty, "payload_json": pretty.decode()}]
+
+
+def test_lines_as_they_are_tell_their_place_and_what_is_wrong_with_them():
+    good = line_of(Job(id="1", entrypoint="mail", created_at=NOW))
+    name = "archive/2026-02-15T10/000000000003-000000000007.json"
+    lines = ArchiveLines.of(name, [good, with_batch(good, 5), b'{"id": 1', b"\xff"])
+    table = as_they_are(lines, [Damage(name, 9, "it ends too soon")], LINES.names)
+    rows = [(row["line"], row["batch"], row["text"]) for row in table.to_pylist()]
+    texts = [good.decode(), with_batch(good, 5).decode(), '{"id": 1', "\\xff", None]
+    assert rows == list(zip((2, 3, 4, 5, 9), (7, 5, 7, 7, 7), texts, strict=True))
+    reasons = table.column("reason").to_pylist()
+    assert reasons[:2] == [None, None]
+    assert all(reason.startswith("no archived job: ") for reason in reasons[2:4])
+    assert reasons[4] == "it ends too soon"

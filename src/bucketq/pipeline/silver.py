@@ -22,7 +22,8 @@ from pyspark.sql.types import (
 from bucketq.archive_selection import Selection
 from bucketq.pipeline.bronze import BRONZE, BRONZE_SCHEMA, ingested_days, last_ingest
 from bucketq.pipeline.lake import Lake
-from bucketq.spark.columns import ARCHIVE, archived, extra_fields
+from bucketq.spark.archived_columns import archived, extra_fields
+from bucketq.spark.columns import ARCHIVE
 from bucketq.spark.schema import schema_of
 
 SILVER = "silver"

@@ -28,7 +28,9 @@ from bucketq.ledger import SealedBatch
 from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentLines
 from bucketq.side_objects import SideObjects
-from bucketq.spark import columns
+from bucketq.spark.archived_columns import UnreadableLinesError, archived
+from bucketq.spark.line_columns import as_they_are
+from bucketq.spark.live_columns import live
 from bucketq.spark.options import Options
 from bucketq.spark.schema import check_read
 from bucketq.state import QueueState
@@ -110,7 +112,7 @@ class JobsReader(DataSourceReader):
         for segment in partition.segments:
             jobs += [job for job in asyncio.run(self._jobs_of(segment)) if self._is_wanted(job)]
         if jobs:
-            yield columns.live(jobs, self._names)
+            yield live(jobs, self._names)
 
     async def _jobs_of(self, segment: Segment) -> list[Job]:
         try:
@@ -193,7 +195,7 @@ def _read_as_it_is(options: Options, part: ArchivePart, names: Sequence[str]) ->
         # Of objects that are being read ahead, too; all come in the end.
         found, damages[:] = list(damages), []
         if lines.lines or found:
-            yield columns.unread(lines, found, names)
+            yield as_they_are(lines, found, names)
 
 
 async def _read(archive: Archive, part: ArchivePart) -> AsyncIterator[ArchiveLines]:
@@ -215,8 +217,8 @@ def _rows(
     options: Options, gathered: Sequence[ArchiveLines], names: Sequence[str], selection: Selection
 ) -> pa.RecordBatch:
     try:
-        return columns.archived([line for one in gathered for line in one.lines], names, selection)
-    except columns.UnreadableLinesError as unreadable:
+        return archived([line for one in gathered for line in one.lines], names, selection)
+    except UnreadableLinesError as unreadable:
         for one in gathered:
             for number, line in one.numbered():
                 try:
