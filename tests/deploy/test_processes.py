@@ -31,7 +31,7 @@ WEED_NOT_HERE = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3.port.iceberg=0", "-
 class Container:
     """A service of compose.yaml as a process."""
 
-    def __init__(self, service, places, folder, more=()):
+    def __init__(self, service, places, folder, more):
         self._service = compose()["services"][service]
         self._places = places
         told = self._service.get("environment", {})

@@ -44,10 +44,10 @@ async def loaded(storage, *batches, defaults=MAIL, version=0):
     return await task.finish()
 
 
-async def drained(storage, entrypoint=None):
+async def drained(storage):
     jobs = []
     async with BrokerQueue(storage) as q:
-        while claimed := await q.dequeue(entrypoint, batch_size=500):
+        while claimed := await q.dequeue(batch_size=500):
             jobs += claimed
             assert await q.ack_many(claimed) == []
     return jobs
