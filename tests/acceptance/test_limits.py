@@ -124,6 +124,13 @@ def test_batches_and_payloads(serve):
     assert target.talk(post("/v1/jobs", {"payload": "x" * 2000})).status == 413
     large = pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="t", payload=b"x" * 2000)])
     assert "1000 bytes" in str(refusal_of(target, "Enqueue", large)[0])
+    then = pb.NewJob(entrypoint="t", id="1", created_at_us=1, payload=b"x" * 2000)
+    follows = pb.Operation(enqueue_batch=pb.EnqueueBatchRequest(then=then, jobs=pb.EnqueueRequest()))
+    request = pb.BatchRequest(session="s", number=1, operations=[follows])
+    with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
+        told = channel.unary_unary("/bucketq.v1.Queue/Batch")(request.SerializeToString(), timeout=20)
+    [answer] = pb.BatchResponse.FromString(told).answers
+    assert answer.refusal.error == "TooLargeError"
 
 
 def test_larger_batches_are_allowed(serve):

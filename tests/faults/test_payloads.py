@@ -4,18 +4,22 @@ import asyncio
 
 import pytest
 from faulty import FaultyObjects, FaultyStorage
+from msgspec.structs import replace
 
 from bucketq import (
     AccessDeniedError,
     BrokerQueue,
     DirectQueue,
     InMemoryStorage,
+    Job,
     JobStatus,
     ObjectNotFoundError,
     PayloadError,
     Settings,
     StorageError,
 )
+from bucketq.broker.served import ServedQueue
+from bucketq.operation import Enqueue, EnqueueBatch
 from bucketq.testing.virtual_time import VirtualClock, run
 
 
@@ -273,5 +277,21 @@ def test_a_two_method_adapter_keeps_large_payloads_in_the_file(open_queue):
             assert (job.payload_object, (await q.find(job.id)).payload) == (None, LARGE)
             await q.enqueue_many("mail", [LARGE])
             assert [job.payload for job in await q.dequeue(batch_size=2)] == [LARGE, LARGE]
+
+    run(main())
+
+
+def test_what_follows_a_batch_has_its_large_payload_in_an_object_whoever_sent_it():
+    async def main():
+        storage, clock = FaultyStorage(), VirtualClock()
+        first = Job(id="first", entrypoint="mail", batch="then", created_at=clock.now())
+        then = replace(first, id="then", payload=LARGE)
+        async with ServedQueue(storage, Settings(payload_inline_max=1000), clock) as q:
+            await q.perform("s", 1, 0, [EnqueueBatch(then, Enqueue((first,)), clock.now())])
+            found = await q.find("then")
+            assert (found.payload, found.payload_size) == (b"", len(LARGE))
+            await q.ack_many(await q.dequeue())
+            [job] = await q.dequeue()
+            assert (job.id, job.payload) == ("then", LARGE)
 
     run(main())

@@ -72,7 +72,7 @@ class Service:
             return replace(operation, batch_size=min(operation.batch_size, self._allowance.batch_max))
         jobs = enqueued_by(operation)
         self.check_amount(max(len(jobs), sum(1 for _ in claims_of(operation))))
-        for job in jobs:
+        for job in (*jobs, operation.then) if isinstance(operation, EnqueueBatch) else jobs:
             if len(job.payload) > self.broker.settings.payload_bytes_max:
                 most = self.broker.settings.payload_bytes_max
                 raise TooLargeError(f"a payload has {most} bytes at most, not {len(job.payload)}")

@@ -78,12 +78,13 @@ class Channel(ABC):
 
     async def _stowed(self, operation: Operation) -> Operation:
         """The operation, with its large payloads in objects."""
+        if isinstance(operation, EnqueueBatch):
+            then = await self._payloads.stow(operation.then)
+            return replace(operation, then=then, part=await self._stowed(operation.part))
         if not any(map(self._payloads.is_large, enqueued_by(operation))):
             return operation
         if isinstance(operation, Transact):
             return Transact(tuple([await self._stowed(part) for part in operation.operations]))
-        if isinstance(operation, EnqueueBatch):
-            return replace(operation, part=await self._stowed(operation.part))
         if isinstance(operation, Enqueue):
             return replace(operation, jobs=await self._payloads.stow_all(operation.jobs))
         if isinstance(operation, Adopt):
