@@ -20,17 +20,17 @@ _VALUES = {"NamedTuple", "Struct", "StrEnum", "TypedDict", "dataclass"}
 class Docstrings(griffe.Extension):
     """Gives docstrings the form in which the site shows them."""
 
+    def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Put examples between fences."""
+        if obj.docstring:
+            obj.docstring.value = _fenced(obj.docstring.value)
+
     def on_class_instance(self, *, node: Any, cls: griffe.Class, **_: Any) -> None:
         """Tell the fields of a value."""
         words = {re.split(r"\W", ast.unparse(word).rpartition(".")[2])[0] for word in _marks(node)}
         if cls.docstring and isinstance(cls.filepath, Path) and words & _VALUES:
             fields = _fields(node, cls.filepath.read_text().splitlines())
             cls.docstring.value += f"\n\n```python\n{fields}\n```" if fields else ""
-
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Put examples between fences."""
-        if obj.docstring:
-            obj.docstring.value = _fenced(obj.docstring.value)
 
 
 def _marks(node: Any) -> list[ast.expr]:

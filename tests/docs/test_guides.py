@@ -123,6 +123,11 @@ def test_brokers(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "queue.json").read_bytes())["completed_total"] == 1
 
 
+def test_no_block_is_left_out() -> None:
+    pages = ("archive", "backlog", "brokers", "queue", "storage")
+    assert [len(blocks(f"docs/{page}.md", "python")) for page in pages] == [1, 1, 1, 6, 2]
+
+
 def test_the_file_can_be_opened() -> None:
     [content] = blocks("docs/reference/file.md", "json")
     state = decode(content.text.encode())

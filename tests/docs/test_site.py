@@ -97,6 +97,9 @@ def test_values_tell_their_fields_and_examples_are_code(site):
         in page
     )
     assert "\n>>> job.json()\n" in page
+    for page in (site / "reference/api").glob("*.html"):
+        # A comment in code would be a heading if its fence were broken.
+        assert page.name == "index.html" or not re.search(r'<h[2-6] id="[^"]*">', page.read_text())
 
 
 def told_in(site):
