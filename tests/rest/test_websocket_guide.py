@@ -1,43 +1,63 @@
-"""The two programs of docs/websocket.md work together: one in JavaScript submits, one in Python works."""
+"""The two programs of docs/websocket.md work together: one in a browser submits, one in Python works."""
 
-import os
-import shutil
-import subprocess
+import asyncio
 import sys
-
-import pytest
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.acceptance.served import served
+from tests.dashboard.browser import browser, opened
 from tests.docs.blocks import blocks
 
 
-def block(language):
+def block(language, address):
     [found] = blocks("docs/websocket.md", language)
-    return found.text
+    return found.text.replace("localhost:8420", address)
 
 
-def test_a_page_submits_what_a_program_in_python_does(tmp_path):
-    if not shutil.which("node"):
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("JavaScript needs node")
-    with served(f"file://{tmp_path}/queue.json") as broker:
-        broker.wait_for("leading")
-        page, program = tmp_path / "page.mjs", tmp_path / "program.py"
-        page.write_text(block("js").replace("localhost:8420", broker.http))
-        program.write_text(block("python").replace("localhost:8420", broker.http))
-        # Browsers have it by themselves, and so has node from 22 on.
-        command = ["node", "--no-warnings", "--experimental-websocket", str(page)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as browser:
-            try:
-                worked = subprocess.run(
-                    [sys.executable, str(program)], capture_output=True, text=True, timeout=60
-                )
-                assert worked.stdout == "{'image': 7}\n", worked.stderr
-                told = ""
-                for line in browser.stdout:
-                    told += line
-                    if "size: 64" in told:
-                        break
-            finally:
-                browser.kill()
-    assert "unclaimed: 1" in told
-    assert "completed" in told
+async def test_a_page_submits_what_a_program_in_python_does(tmp_path):
+    async with browser() as chromium:
+        with site() as origin, served(f"file://{tmp_path}/queue.json", "--cors-origin", origin) as broker:
+            broker.wait_for("leading")
+            async with opened(chromium) as page:
+                await page.goto(origin)
+                async with page.expect_console_message() as told_first:
+                    await page.evaluate(f"async () => {{ {block('js', broker.http)} }}")
+                async with page.expect_console_message() as told_last:
+                    assert await work(block("python", broker.http)) == "{'image': 7}\n"
+                stats, result = [(await told.value).args[0] for told in (told_first, told_last)]
+                assert (await stats.json_value())["unclaimed"] == 1
+                done = await result.json_value()
+    assert (done["status"], done["result"]) == ("completed", {"size": 64})
+
+
+@contextmanager
+def site():
+    """A site of its own with one empty page; its origin, while the block runs."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class EmptyPage(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+
+    def log_message(self, *parts):
+        pass
+
+
+async def work(program):
+    """Let a program in Python run to its end; return what it has printed."""
+    pipe = asyncio.subprocess.PIPE
+    running = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=pipe)
+    printed, _ = await asyncio.wait_for(running.communicate(), 60)
+    return printed.decode()

@@ -24,6 +24,7 @@ from recorded_queue import RecordedQueue
 from bucketq import BrokerQueue, DirectQueue, Settings, connect, open_storage
 from bucketq.broker.broker import Beats
 from bucketq.broker.serving import serving
+from bucketq.supervised import end_with_supervisor
 
 BEATS = Beats(interval_s=0.5, timeout_s=2.0)
 
@@ -67,6 +68,7 @@ def soak_settings(stale_after_s):
 
 async def main(folder, name, kind, stale_after_s, url, *options):
     logging.getLogger("bucketq").setLevel(logging.ERROR)
+    end_with_supervisor(lambda: None, within_s=0)
     world = RealWorld(Path(folder) / f"{name}.calls")
     settings = soak_settings(float(stale_after_s))
     if kind == "remote" or kind.startswith("serve:"):

@@ -46,7 +46,8 @@ class Member:
         self._lives += 1
         name = f"{self._name}{self._lives}"
         command = [*self._within, sys.executable, str(CREW), str(self._folder), name, *self._tail]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        # By its standard input it knows when a run is cut short, and ends.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def signal(self, number):
         self._process.send_signal(number)
@@ -54,6 +55,7 @@ class Member:
     def wait(self, limit_s):
         """Wait until it has ended by itself; return its exit code."""
         self._process.wait(limit_s)
+        self._process.stdin.close()
         self._process.stderr.close()
         return self._process.returncode
 
