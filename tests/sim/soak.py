@@ -74,14 +74,24 @@ def soak(folder, seconds, url, commits=0, **options):
     for member in crew:
         member.start()
     until_s = time.monotonic() + seconds
-    while (left_s := until_s - time.monotonic()) > 0 or asyncio.run(version_of(storage)) <= commits:
+    version = 0
+    while (left_s := until_s - time.monotonic()) > 0 or version <= commits:
         time.sleep(min(max(left_s, 0.5), random.uniform(0.5, 1.5)))
+        # On a busy machine processes begin slowly. Were they killed before they get to work, none ever would.
+        version = wait_for_commit(storage, version)
         member = random.choice(crew)
         member.kill()
         member.start()
     for member in crew:
         member.kill()
     return finish(folder, url, options)
+
+
+def wait_for_commit(storage, version):
+    """Wait for a later version of the queue than this one; return it."""
+    while (now := asyncio.run(version_of(storage))) <= version:
+        time.sleep(0.05)
+    return now
 
 
 async def version_of(storage):
