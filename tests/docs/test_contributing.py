@@ -15,6 +15,13 @@ def test_every_path_is_there() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_every_file_on_the_ways_through_the_code_is_there() -> None:
+    ways = PAGE[PAGE.index("## Where things go") : PAGE.index("## Three walks")]
+    files = re.findall(r"`([\w/]+\.py)`", ways)
+    assert len(files) > 30
+    assert [file for file in files if not (ROOT / "src/bucketq" / file).exists()] == []
+
+
 def test_every_file_of_a_walk_is_in_the_folder_it_is_said_to_be_in() -> None:
     for step in re.findall(r"^\d\. (.*?)(?=^\d\. |^#|\Z)", WALKS, re.MULTILINE | re.DOTALL):
         folders = [ROOT / path for path in re.findall(r"`([\w/]+/)(?:\w+\.py)?`", step)]
