@@ -21,8 +21,9 @@ from bucketq import App, Settings
 from bucketq.spark import local_session, run
 
 FOLDER = Path.cwd()
-# A batch of 50 finished jobs goes to the archive at once: the stream reads what is there.
-app = App((FOLDER / "queue.json").as_uri(), settings=Settings(archive_jobs_max=50))
+# The stream reads what is in the archive. There jobs come by batches of 850, or after ten minutes; an example
+# does not wait, and lets every commit send what it has finished.
+app = App((FOLDER / "queue.json").as_uri(), settings=Settings(archive_jobs_max=1))
 
 
 @app.job
