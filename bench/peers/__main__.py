@@ -3,7 +3,7 @@
     python -m bench.peers                        everything, about twenty minutes; writes docs/comparison.md
     python -m bench.peers --only saq pgqueuer    those whose name has one of these words
     python -m bench.peers --quick                bucketq alone, in seconds: it works, the numbers mean nothing
-    python -m bench.peers --docs                 docs/comparison.md again, from the last whole run
+    python -m bench.peers --docs                 docs/comparison.md again, from what the last run has measured
 
 Servers are started on free ports of loopback and in a folder of their own, and none is left.
 """
@@ -86,7 +86,10 @@ def _parse() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> Sequence[Entry]:
     if options.only:
         words = options.only
-        return [entry for entry in (*ROSTER, FORGETFUL) if any(word in entry.key for word in words)]
+        found = [entry for entry in (*ROSTER, FORGETFUL) if any(word in entry.key for word in words)]
+        if not found:
+            sys.exit(f"nobody's name has one of these words: {', '.join(words)}")
+        return found
     return [entry for entry in ROSTER if not options.quick or entry.key in QUICK]
 
 

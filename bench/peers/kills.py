@@ -83,9 +83,10 @@ def kill_servers(stage: Stage, plan: Plan) -> Toll:
     tape = stage.tape()
     promised = {event.number for event in sent.events() if event.what == "acked"}
     with stage.start("work", url, tape) as worker:
-        is_over = _wait_for_all(worker, tape, promised, plan.quiet_after_server_s, plan.within_s)
+        if not _wait_for_all(worker, tape, promised, plan.quiet_after_server_s, plan.within_s):
+            raise RuntimeError(f"what was enqueued was not run within {plan.within_s:g} s")
     # The servers were killed before this tape begins: no job was interrupted.
-    return count_toll(promised, list(tape.events()), killed_at_s, is_over)
+    return count_toll(promised, list(tape.events()), killed_at_s)
 
 
 def _count(tape: Tape, what: str) -> int:

@@ -56,7 +56,7 @@ class Server:
         try:
             self.start()
         except BaseException:
-            self.kill()
+            self.__exit__()
             raise
         return self
 
@@ -145,10 +145,12 @@ class Postgres(Server):
         return f"postgresql://peers@127.0.0.1:{self.port}/{name}"
 
     def __exit__(self, *_: object) -> None:
-        # In order, so that no shared memory is left behind.
-        if self.pids:
-            self._run("pg_ctl", "stop", "-D", str(self._data), "-m", "fast")
-        super().__exit__()
+        try:
+            # In order, so that no shared memory is left behind.
+            if self.pids:
+                self._run("pg_ctl", "stop", "-D", str(self._data), "-m", "fast")
+        finally:
+            super().__exit__()
 
     def _is_ready(self) -> bool:
         command = [self._bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from bench.peers.plots import Bar, draw_bars
+from bench.peers.process import Process
 from bench.peers.report import replace_part
+from bench.peers.servers import Brokers, Server
 from bench.peers.tape import Event, Tape
 from bench.peers.toll import count_toll, unfinished
 
@@ -56,6 +58,22 @@ def test_a_queue_that_loses_and_doubles_is_caught(played: dict[str, Any]) -> Non
     assert toll["interrupted"] == toll["kills"] == 2
     assert toll["recovered_s"] == []
     assert toll["lost"] == sum(number % 10 == 9 for number in range(toll["jobs"])) + toll["interrupted"]
+
+
+class Stuck(Server):
+    """A server that begins, and never gets ready."""
+
+    def start(self) -> None:
+        self.processes = [Process(["sleep", "99"], self.folder / "server.log")]
+        raise RuntimeError("did not get there")
+
+
+def test_a_storage_that_does_not_get_ready_is_not_left_running(tmp_path: Path) -> None:
+    storage = Stuck(tmp_path / "storage")
+    with pytest.raises(RuntimeError, match="did not get there"), Brokers(tmp_path, storage, standby=False):
+        pass
+    assert storage.pids == []
+    assert not storage.folder.exists()
 
 
 def test_a_toll_counts_what_was_lost_doubled_and_interrupted() -> None:

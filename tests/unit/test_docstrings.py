@@ -10,7 +10,7 @@ import bucketq
 
 SOURCE = Path(bucketq.__file__).parent
 MODULES = [
-    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(SOURCE.rglob("*.py"))
     if ">>> " in path.read_text()
 ]
