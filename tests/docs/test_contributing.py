@@ -29,5 +29,15 @@ def test_every_file_of_a_walk_is_in_the_folder_it_is_said_to_be_in() -> None:
             assert any((folder / name).exists() for folder in folders), f"{name} is in none of {folders}"
 
 
+def test_every_name_of_a_walk_is_in_the_file_it_is_said_to_be_in() -> None:
+    named = re.findall(r"`(\w+)` of \W*`(src/[\w/]+\.py)`", WALKS)
+    named += [(name, file) for file, name in re.findall(r"`(src/[\w/]+\.py)`\W*: [^`]*`(_\w+)`", WALKS)]
+    assert len(named) >= 3
+    for name, file in named:
+        assert re.search(rf"^(def )?{name}\b", (ROOT / file).read_text(), re.MULTILINE), (
+            f"{name} is not in {file}"
+        )
+
+
 def test_the_command_that_is_followed_is_there() -> None:
     assert "gc" in {command.name for command in app.registered_commands}
