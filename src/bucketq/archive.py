@@ -29,6 +29,9 @@ from bucketq.state import QueueState
 from bucketq.storage import Bucket, ObjectStoragePort, open_storage
 from bucketq.storage.port import describe
 
+# Whoever reads it wants to know what damage is, and imports both from here.
+__all__ = ["Archive", "Damage"]
+
 log = logging.getLogger("bucketq")
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
+from pkgutil import resolve_name
 from urllib.parse import unquote
 
 import pytest
@@ -82,6 +83,17 @@ def test_every_public_name_is_in_the_reference(site):
     }
     assert len(public) > 100
     assert [name for name, value in public.items() if id(value) not in told] == []
+
+
+def test_type_checkers_let_every_name_be_imported_from_where_the_reference_has_it():
+    pages = (ROOT / "docs/reference").rglob("*.md")
+    paths = {path for page in pages for path in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)}
+    assert len(paths) > 50
+    for path in paths:
+        room, _, name = path.rpartition(".")
+        home = str(getattr(resolve_name(path), "__module__", ""))
+        is_guest = home.startswith("bucketq") and home != room
+        assert not is_guest or name in import_module(room).__all__, path
 
 
 def test_every_call_of_a_queue_is_in_the_reference(site):
