@@ -41,6 +41,8 @@ PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"))
 )
+# What a block has started ends with it, also where one of its commands fails: else that would not be told.
+END_OTHERS = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"
 # Those that say what is shown, and need no more than to be read.
 SHOWN = {"text", "js", "sql", "dockerfile"}
 
@@ -74,7 +76,7 @@ def test_the_code_of_a_page_runs(page, folder):
 def run_shell(block, folder):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-e", "-c", block.text],
+        ["bash", "-e", "-c", f"{END_OTHERS}\n{block.text}"],
         cwd=folder,
         env=os.environ | {"PATH": path},
         stdin=subprocess.DEVNULL,
