@@ -128,5 +128,6 @@ class Settings:
         if self.queue_bytes_max < self.hot_bytes_max:
             raise ConfigurationError(
                 f"queue_bytes_max ({self.queue_bytes_max}) is below hot_bytes_max ({self.hot_bytes_max}): new"
-                " work would be refused before any overflows into segments. Lower the one or raise the other."
+                " work would be refused before any overflows into segments. Raise the first, or lower the"
+                " second."
             )

@@ -40,6 +40,6 @@ def test_an_archive_is_kept_for_ever_by_0_not_by_a_huge_number_of_days():
 def test_a_queue_is_not_full_before_it_overflows():
     with pytest.raises(ConfigurationError, match=r"queue_bytes_max \(100000\) is below hot_bytes_max"):
         Settings(queue_bytes_max=100_000)
-    with pytest.raises(ConfigurationError, match="raise the other"):
+    with pytest.raises(ConfigurationError, match="Raise the first, or lower the second"):
         Settings(hot_bytes_max=65 * 1024 * 1024)
     assert Settings(queue_bytes_max=100_000, hot_bytes_max=100_000).queue_bytes_max == 100_000
