@@ -28,6 +28,8 @@ from bucketq.codec import decode
 
 CREW = Path(__file__).with_name("crew.py")
 STALE_AFTER_S = 2.0
+# Longer than processes take to begin on a machine that is very busy.
+COMMIT_WITHIN_S = 120.0
 KINDS = ["broker", "broker", "direct"]
 
 
@@ -89,7 +91,9 @@ def soak(folder, seconds, url, commits=0, **options):
 
 def wait_for_commit(storage, version):
     """Wait for a later version of the queue than this one; return it."""
+    until_s = time.monotonic() + COMMIT_WITHIN_S
     while (now := asyncio.run(version_of(storage))) <= version:
+        assert time.monotonic() < until_s, f"nobody has got to work within {COMMIT_WITHIN_S:g} s"
         time.sleep(0.05)
     return now
 
