@@ -15,6 +15,14 @@ def test_every_path_is_there() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_every_room_is_in_the_table() -> None:
+    table = PAGE[PAGE.index("| room, in") : PAGE.index("`tests/unit/test_house.py` keeps")]
+    source = ROOT / "src/bucketq"
+    rooms = {path.stem for path in source.glob("*.py")} - {"__init__", "__main__"}
+    rooms |= {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
+    assert {room for room in rooms if f"`{room}`" not in table} == set()
+
+
 def test_every_file_on_the_ways_through_the_code_is_there() -> None:
     ways = PAGE[PAGE.index("## Where things go") : PAGE.index("## Three walks")]
     files = re.findall(r"`([\w/]+\.py)`", ways)
