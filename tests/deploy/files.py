@@ -28,6 +28,12 @@ def tool(name, remedy="make setup"):
     return found
 
 
+def deployed():
+    """The files of deploy/ as they are in the repository."""
+    made = {"secrets", "__pycache__"}
+    return [path for path in DEPLOY.rglob("*") if path.is_file() and made.isdisjoint(path.parts)]
+
+
 def said(*command, **options):
     """What a program says, which has to be content."""
     done = subprocess.run(

@@ -12,7 +12,7 @@ from bucketq.cli.app import app
 from bucketq.cli.configuration import CLIENT_VARIABLES, settings_of
 from bucketq.cli.options import variable_of
 from tests.deploy.conftest import ROOT
-from tests.deploy.files import CLOUDS, DEPLOY, compose, pods, told_to_cli, unit, units
+from tests.deploy.files import CLOUDS, DEPLOY, compose, deployed, pods, told_to_cli, unit, units
 from tests.docs.blocks import prose
 from tests.docs.commands import understood
 
@@ -66,8 +66,7 @@ def test_it_is_understood(arguments, variables, monkeypatch):
 def test_no_variable_is_named_that_does_not_exist():
     known = {variable_of(one.name) for one in settings_of(get_command(app))}
     known |= {"BUCKETQ_URL", *CLIENT_VARIABLES}
-    files = [path for path in DEPLOY.rglob("*") if path.is_file() and "secrets" not in path.parts]
-    for path in [*files, *GUIDES]:
+    for path in [*deployed(), *GUIDES]:
         assert set(re.findall(r"\bBUCKETQ_[A-Z_]+", path.read_text())) <= known, path
 
 

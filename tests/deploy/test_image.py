@@ -10,7 +10,7 @@ import pytest
 from bucketq.app.worker.health import told_health
 from bucketq.url import GRPC_PORT, HTTP_PORT
 from tests.deploy.conftest import ROOT
-from tests.deploy.files import DEPLOY, pods
+from tests.deploy.files import DEPLOY, deployed, pods
 
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.MULTILINE)
 # What a secret looks like: a token, keys of AWS, of a certificate, of a storage account.
@@ -86,7 +86,7 @@ async def test_its_health_check_tells_by_its_exit_code(trouble):
 
 
 def test_nothing_that_is_there_to_be_deployed_holds_a_secret():
-    files = [path for path in DEPLOY.rglob("*") if path.is_file() and "secrets" not in path.parts]
+    files = deployed()
     assert len(files) > 30
     for path in [*files, ROOT / "docs/deploy.md", *(ROOT / "docs/howto").glob("*.md")]:
         assert not SECRETS.search(path.read_text()), path

@@ -84,7 +84,9 @@ async def test_whoever_leaves_a_stream_leaves_no_trouble(broker, http, caplog):
             gc.collect()
             await http.get("/v1/stats")
             assert not kept.named("streamEvents"), "which may take hours"
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    # When gRPC was just sending, it says itself that nobody is there any more.
+    errors = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert not [one for one in errors if "ExecuteBatchError raised in core" not in one.getMessage()]
 
 
 async def test_a_broker_that_traces_puts_its_spans_between(http):
