@@ -122,7 +122,7 @@ def test_a_leader_is_well_until_it_is_killed(queue_url):
             code, told = findings(queue_url)
     assert code == 1
     assert told["brokers"][0]["level"] == "problem"
-    assert "its heart has not beaten" in told["brokers"][0]["found"]
+    assert "its heart has not beaten for 10 s or more" in told["brokers"][0]["found"]
     assert "bucketq serve" in told["brokers"][0]["advice"]
 
 

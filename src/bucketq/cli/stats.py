@@ -84,7 +84,7 @@ def _lines(told: "QueueTold", now: datetime) -> Iterator[Line]:
         f" {told.dead_total:,} dead, {told.cancelled_total:,} cancelled"
     )
     yield Line(
-        f"queue.json  {told.queue_bytes:,} bytes, version {told.version:,},"
+        f"file        {told.queue_bytes:,} bytes, version {told.version:,},"
         f" {told.segments:,} segment{'' if told.segments == 1 else 's'} beside it"
     )
     yield Line(f"leader      {_leader(told, now)}")

@@ -52,7 +52,7 @@ async def check_leader(storage: Bucket) -> AsyncIterator[Finding]:
     yield Finding(
         ABOUT,
         Level.PROBLEM,
-        f"{who} leads, and its heart has not beaten for {_BEAT_WITHIN_S:g} s: it is gone, or cut off",
+        f"{who} leads, and its heart has not beaten for {_BEAT_WITHIN_S:g} s or more: it is gone, or cut off",
         "Start one with `bucketq serve`; it takes over by itself. If one runs: does it reach the storage, or"
         " has it a longer --heartbeat-interval-s?",
     )
