@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -185,11 +186,19 @@ def remove_sockets(ports: list[int]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
+    """Ports of loopback that nobody listens on.
+
+    Not of those that the system itself hands out: by the time a server listens, another one may have it.
+    """
     # All are held until the last is known, so that none is given twice.
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [held.getsockname()[1] for held in sockets]
+        held: list[int] = []
+        while len(held) < count:
+            port = random.SystemRandom().randrange(10_000, 32_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                held.append(port)
+        return held
 
 
 @contextlib.contextmanager
