@@ -41,11 +41,17 @@ class Container:
             self.variables |= dict(line.split("=", 1) for line in lines)
         program = [tool("weed")] if service == "store" else [sys.executable, "-m", "bucketq"]
         self.log = Path(tempfile.mkdtemp(dir=folder)) / f"{service}.log"
-        with self.log.open("wb") as log:
+        self._command = [*program, *map(self._here, self._service.get("command", ())), *more]
+        self._cwd = DEPLOY / "try" if service == "worker" else folder
+        self._environment = {**os.environ, "TMPDIR": str(folder), **self.variables}
+        self._run()
+
+    def _run(self):
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*program, *map(self._here, self._service.get("command", ())), *more],
-                cwd=DEPLOY / "try" if service == "worker" else folder,
-                env={**os.environ, "TMPDIR": str(folder), **self.variables},
+                self._command,
+                cwd=self._cwd,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -60,7 +66,11 @@ class Container:
     def is_well(self):
         """What its health check says."""
         check = " ".join(map(self._here, self._service["healthcheck"]["test"][1:]))
-        assert self._process.poll() is None, self.log.read_text()
+        if self._process.poll() is not None:
+            # The store is well a moment before its bucket is there; a broker that came too soon comes again.
+            assert self._service["restart"] == "unless-stopped"
+            assert self.said("there is no bucket"), self.log.read_text()
+            self._run()
         if "healthcheck.py" in check:
             command = check.replace("python", sys.executable, 1).split()
             done = subprocess.run(command, env={**os.environ, **self.variables}, stderr=subprocess.DEVNULL)
