@@ -9,6 +9,7 @@ import pytest
 from bucketq.broker.calls import CALLS
 from bucketq.broker.openapi import openapi
 from tests.acceptance.served import served
+from tests.deploy.files import tool
 from tests.docs.blocks import ROOT, blocks
 
 GUIDE = (ROOT / "docs/rest.md").read_text()
@@ -48,6 +49,7 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path):
+    tool("curl")
     with served(f"file://{tmp_path}/queue.json") as broker:
         broker.wait_for("leading")
         yield Shell(f"http://{broker.http}")

@@ -21,6 +21,7 @@ from bucketq.broker.serving import serving
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import new_token
 from bucketq.cli.__main__ import main
+from tests.deploy.files import tool
 from tests.docs.blocks import blocks
 
 
@@ -163,6 +164,7 @@ def send_email(to: str) -> str:
 
 def test_the_guide_works_as_it_is_written(tmp_path):
     """Its commands, one after the other, with a folder for the bucket and this machine for another."""
+    tool("curl")
     (tmp_path / "myapp").mkdir()
     (tmp_path / "myapp" / "jobs.py").write_text(APP)
     tokens, certificates, serve, work, curl = (block.text for block in blocks("docs/security.md", "bash"))

@@ -4,7 +4,6 @@ import asyncio
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -14,6 +13,7 @@ import pytest
 
 from bucketq.cli.supervisor import Supervisor
 from tests.app.working import HERE, Place, Worked, children_of, is_gone, until, wait_gone
+from tests.contract.servers import free_ports
 
 RELOADED = """
 from bucketq import App
@@ -30,12 +30,6 @@ def place(tmp_path):
     return Place(tmp_path, JOBS_STALE_AFTER_S="1.5")
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def ask(port, path):
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
@@ -45,7 +39,7 @@ def ask(port, path):
 
 
 async def test_health_and_readiness(place):
-    port = free_port()
+    [port] = free_ports(1)
     async with place.queue() as queue:
         await queue.enqueue("patient", {"name": "never"})
         with place.worker("--health-port", str(port)) as worker:

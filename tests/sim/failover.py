@@ -7,14 +7,18 @@ every promise must have been kept.
 import asyncio
 import fcntl
 import signal
-import socket
+import sys
 import time
+from pathlib import Path
 
 from crew import BEATS
 from soak import Member, finish, judge
 
 from bucketq import JobNotFoundError, open_storage
 from bucketq.codec import decode
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.contract.servers import free_ports
 
 CLIENTS = 10
 WAYS = ("grpc", "http", "ws")
@@ -136,13 +140,3 @@ def judge_failover(record, clients=CLIENTS):
     if idle := {f"client{number}" for number in range(clients)} - answered:
         return f"clients that nobody ever answered: {idle}"
     return judge(record)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from bucketq.spark.session import find_java
+from tests.contract.servers import free_ports
 
 HOST = "127.0.0.1"
 # A task is never run twice at once on one host.
@@ -102,7 +102,7 @@ def wait_until(is_so):
 @contextmanager
 def standalone(folder: Path) -> Iterator[Cluster]:
     """A master and two workers with one core each, on what Spark takes for two hosts."""
-    ports = _free_ports(6)
+    ports = free_ports(6)
     workers = [(HOST, ports[2], ports[3]), (OTHER_HOST, ports[4], ports[5])]
     cluster = Cluster(f"spark://{HOST}:{ports[0]}", [f"{host}:{port}" for host, port, _ in workers])
     with ExitStack() as stack:
@@ -155,11 +155,3 @@ def _wait_for(log: Path, text: str) -> None:
     while not re.search(text, log.read_text()):
         assert time.monotonic() < until_s, f"{log.name} has no {text!r}:\n{log.read_text()}"
         time.sleep(0.1)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
