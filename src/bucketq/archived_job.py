@@ -179,8 +179,20 @@ def encode_archived(
 
 def line_of(lines: Iterable[bytes], job_id: str) -> bytes | None:
     """The line of the job with this id, if it is among these."""
-    beginning = b'{"v":%d,"id":%b,' % (FORMAT, _encode(job_id))
+    beginning = _beginning(job_id)
     return next((line for line in lines if line.startswith(beginning)), None)
+
+
+def lines_of(lines: Iterable[bytes], job_ids: Iterable[str]) -> dict[str, bytes]:
+    """The lines of the jobs with these ids, as far as they are among these."""
+    beginnings = {_beginning(job_id): job_id for job_id in job_ids}
+    lengths = {len(beginning) for beginning in beginnings}
+    starts = ((line[:length], line) for line in lines for length in lengths)
+    return {beginnings[start]: line for start, line in starts if start in beginnings}
+
+
+def _beginning(job_id: str) -> bytes:
+    return b'{"v":%d,"id":%b,' % (FORMAT, _encode(job_id))
 
 
 def kept_payloads(lines: Iterable[bytes]) -> list[tuple[str, str]]:

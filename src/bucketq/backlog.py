@@ -22,6 +22,8 @@ _AT_HAND_MIN_JOBS = 32
 _NEIGHBOURS_MIN = 4
 # How many segments may be in line at the same place before they are sorted into each other.
 _OVERLAP_MAX = 8
+# A segment that so many jobs have left one by one is written again: each costs bytes in every commit.
+_HOLES_MAX = 250
 
 
 class SegmentNeededError(Exception):
@@ -47,7 +49,9 @@ class Backlog:
         # Whether limit keys have segments of their own.
         self.has_key_lines = False
         # Found out once, if anybody asks.
+        self._firsts: dict[JobStatus, Segment | None] = {}
         self._keyed: list[Segment] | None = None
+        self._holey: list[Segment] | None = None
         self._held: dict[Claim, tuple[Segment, Hold]] | None = None
         self._put(segments)
 
@@ -68,10 +72,10 @@ class Backlog:
             return sum(self._counts.get((status, name), 0) for name in names_of(wanted))
         return sum(count for (of_status, _), count in self._counts.items() if of_status is status)
 
-    @property
-    def key_lines(self) -> list[tuple[str, str]]:
-        """The entrypoints and limit keys that have segments of their own."""
-        return [(line[1], line[2]) for line in self._lines if line[2] is not None]
+    def changed_lines(self, before: "Backlog") -> list[Line]:
+        """The lines whose segments are others than in an earlier backlog."""
+        gone = before._lines.keys() - self._lines.keys()
+        return [*gone, *(of for of, line in self._lines.items() if before._lines.get(of) is not line)]
 
     @property
     def entrypoints(self) -> set[str]:
@@ -80,12 +84,13 @@ class Backlog:
 
     def has_turns(self, entrypoint: str, priority: int, tenant: str | None = None) -> bool:
         """Whether jobs with turns may wait here, of one tenant or of all."""
+        segments: Iterable[Segment] = self._lines.get((_QUEUED, entrypoint, None), ())
+        if self.has_key_lines:
+            segments = self.of_line(_QUEUED, entrypoint)
         return any(
             segment.first[0] <= priority <= segment.last[0]
             and segment.may_have_turns
             and (tenant is None or segment.tenant in (None, tenant))
-            for line, segments in self._lines.items()
-            if line[0] is _QUEUED and line[1] == entrypoint
             for segment in segments
         )
 
@@ -101,15 +106,26 @@ class Backlog:
 
     def first(self, wanted: Wanted) -> Segment | None:
         """The segment of waiting jobs whose turn comes next."""
-        return min((line[0] for line in self._of(_QUEUED, wanted)), key=_turn, default=None)
+        return self._first(_QUEUED, wanted)
 
     def first_scheduled(self, wanted: Wanted = None) -> Segment | None:
         """The segment with the job that is due next, of some entrypoints or of all."""
-        return min(self.firsts_scheduled(wanted), key=_turn, default=None)
+        return self._first(_SCHEDULED, wanted)
 
     def firsts_scheduled(self, wanted: Wanted) -> list[Segment]:
         """Of each entrypoint the segment with the job that is due next."""
         return [line[0] for line in self._of(_SCHEDULED, wanted)]
+
+    def _first(self, status: JobStatus, wanted: Wanted) -> Segment | None:
+        if isinstance(wanted, str):
+            line = self._lines.get((status, wanted, None))
+            return line[0] if line else None
+        if wanted is None and status in self._firsts:
+            return self._firsts[status]
+        first = min((line[0] for line in self._of(status, wanted)), key=_turn, default=None)
+        if wanted is None:
+            self._firsts[status] = first
+        return first
 
     def follower(self, segment: Segment) -> Key | None:
         """Where the segment behind the first one of a line begins."""
@@ -122,7 +138,9 @@ class Backlog:
         after._lines, after._counts = dict(self._lines), dict(self._counts)
         for segment in old:
             line = line_of(segment)
-            after._lines[line] = [other for other in after._lines[line] if other is not segment]
+            others = [other for other in after._lines[line] if other is not segment]
+            assert len(others) < len(after._lines[line]), f"{segment.name} is not in the backlog"
+            after._lines[line] = others
             after._counts[line[:2]] -= segment.count
             if not after._lines[line]:
                 del after._lines[line]
@@ -147,6 +165,12 @@ class Backlog:
             self._keyed = [segment for segment in self if segment.keys]
         return self._keyed
 
+    def holey(self) -> list[Segment]:
+        """The segments that many jobs have left one by one."""
+        if self._holey is None:
+            self._holey = [one for one in self if len(one.holes) > _HOLES_MAX and one.hold is None]
+        return self._holey
+
     def held(self) -> dict[Claim, tuple[Segment, Hold]]:
         """The segments that somebody has claimed as a whole. Such a claim names the segment, not a job."""
         if self._held is None:
@@ -155,7 +179,9 @@ class Backlog:
         return self._held
 
     def worth_merging(self, settings: Settings, unreadable: Collection[str] = ()) -> list[Segment]:
-        """Segments of one line that had better be sorted into each other, if any."""
+        """Segments of one line that should be sorted into each other, or one that should be written again."""
+        if holey := [segment for segment in self.holey() if segment.name not in unreadable]:
+            return holey[:1]
         for (status, *_), whole_line in self._lines.items():
             if status is _IN_PROGRESS:
                 continue

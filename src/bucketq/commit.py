@@ -92,7 +92,7 @@ class Committer:
         self.is_busy = False
         # When the last write was sent, whether it landed or not; and when, at first, the last that landed.
         self.sent_s = self.landed_sent_s = float("-inf")
-        self.shelf = Shelf()
+        self.shelf = Shelf(settings.segment_cache_bytes)
         # Objects that the queue does not refer to any more.
         self.dropped: list[str] = []
         # Batches whose objects are in the archive: the next write lets go of them.
@@ -140,7 +140,7 @@ class Committer:
         rest = Rest([], {})
         for pending, outcome in answers:
             if isinstance(outcome, SegmentNeededError):
-                rest.deferred.setdefault(outcome.segments, []).append(pending)
+                rest.deferred.setdefault(outcome.segments, []).append(pending.deferred(outcome.segments[0]))
             elif amends := give_answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
@@ -191,7 +191,9 @@ class Committer:
         answers: Outcomes = []
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
+                self.shelf.serve(pending.findings)
                 answers.append((pending, _outcome(state, pending.operation)))
+        self.shelf.serve(None)
         if state.changes == changes_before:
             return answers, False
         for beat in riders.values():

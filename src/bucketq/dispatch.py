@@ -27,10 +27,16 @@ from bucketq.wanted import Wanted, names_of
 _NO_LIMIT = 1 << 31
 # For the jobs of one limit key no more workers are woken at once.
 _WAKE_MAX = 100
+# Nor for all of them: there is another look after the next commit.
+_CLAIMABLE_MAX = 1000
 # The limits of so many keys are known without another search.
 _KNOWN_MAX = 10_000
+_HEAP_SLACK = 64
 _QUEUED = JobStatus.QUEUED
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
+
+# The priority and the sequence of a job.
+_Age = tuple[int, int]
 
 
 class Dispatcher:
@@ -44,7 +50,8 @@ class Dispatcher:
         self._limit_of_key: dict[str, Limit | None] = {}
         self._backlog = Backlog()
         self._now: datetime | None = None
-        self._parked: dict[tuple[str, str], list[tuple[Key, str]]] = {}
+        # By entrypoint and limit key.
+        self._parked: dict[str, dict[str, list[tuple[Key, str]]]] = {}
         # What is parked, with its place: a job that comes into line again may have another one.
         self._parked_at: dict[str, Key] = {}
         # For each limit key that is parked: the entrypoints in which it is.
@@ -52,20 +59,29 @@ class Dispatcher:
         table.watched_keys = self._places
         # For each entrypoint the limit keys that may have room, by the key of their first job.
         self._open: dict[str, list[tuple[Key, str]]] = {}
-        self._opened: dict[tuple[str, str], Key] = {}
-        # When a limit key may have room again.
-        self._refills: list[tuple[datetime, str]] = []
-        self._refill_of: dict[str, datetime] = {}
+        self._opened: dict[str, dict[str, Key]] = {}
+        # When a limit key, or an entrypoint, may have room again.
+        self._refills = _Moments()
+        self._entrypoint_refills = _Moments()
+        # The entrypoints of which a job may begin, as of the last look, and a heap of them.
+        self._heads: dict[str, _Age] = {}
+        self._line: list[tuple[_Age, str]] = []
+        table.changed = None
 
     def next(self, wanted: Wanted, now: datetime, backlog: Backlog) -> Job | Segment | None:
         """The job whose turn it is, or the segment that it may be in."""
+        self._table.ready.note(wanted)
         self._catch_up(now, backlog)
-        best: Job | Segment | None = None
-        for one in self._served(wanted):
-            if self.room(one, now) and (head := self._head(one, now)) is not None:
-                # Turns are those of one entrypoint: between two the one that came first is served first.
-                best = head if best is None or _age(head) < _age(best) else best
-        return best
+        if isinstance(wanted, str):
+            return self._head(wanted, now) if self.room(wanted, now) else None
+        self._look_at_changes(now)
+        # Turns are those of one entrypoint: between two the one that came first is served first.
+        while (first := self._first_in_line(wanted)) is not None:
+            age, entrypoint = first
+            head = self._look(entrypoint, now)
+            if head is not None and _age(head) == age:
+                return head
+        return None
 
     def began(self, job: Job, now: datetime) -> None:
         """A job takes its tokens."""
@@ -80,24 +96,29 @@ class Dispatcher:
             self._buckets.forget_full(self._limit_of, now)
 
     def claimable(self, wanted: Wanted, now: datetime, backlog: Backlog) -> int:
-        """About how many jobs may begin; 0 if certainly none."""
+        """About how many jobs may begin, up to a thousand or so; 0 if certainly none."""
         self._catch_up(now, backlog)
+        names: Iterable[str] = names_of(wanted)
+        if wanted is None:
+            self._look_at_changes(now)
+            names = tuple(self._heads)
         total = 0
-        for one in self._served(wanted):
+        for one in names:
             if (room := self.room(one, now)) and self._head(one, now) is not None:
                 unparked = self._table.ready.count(one) - self._count_parked(one)
                 beside = sum(segment.count for segment in backlog.upcoming(one, 2))
                 opened = sum(
                     min(self._room_of_key(limit_key, now), _WAKE_MAX)
-                    for place, limit_key in self._opened
-                    if place == one
+                    for limit_key in self._opened.get(one, ())
                 )
                 total += min(room, max(1, unparked + beside + opened))
+                if total >= _CLAIMABLE_MAX:
+                    break
         return total
 
     def next_refill(self, now: datetime) -> datetime | None:
         """When a job that waits for a rate may begin, if one does."""
-        moments = [self._refills[0][0]] if self._refills else []
+        moments = [] if self._refills.first is None else [self._refills.first]
         for entrypoint, limit in self._limits.entrypoints.items():
             if not has_token(bucket := self._buckets.entrypoints.get(entrypoint), limit, now):
                 moments.append(refilled_at(bucket, limit, now))
@@ -117,6 +138,14 @@ class Dispatcher:
     def parked(self) -> int:
         """About how many jobs in queue.json wait for room for their limit key."""
         return len(self._parked_at)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the indexes hold in memory."""
+        parked = sum(len(heap) for heaps in self._parked.values() for heap in heaps.values())
+        opened = sum(map(len, self._open.values())) + sum(map(len, self._opened.values()))
+        refills = len(self._refills) + len(self._entrypoint_refills)
+        return parked + opened + refills + len(self._places) + len(self._heads) + len(self._line)
 
     def room(self, entrypoint: str, now: datetime) -> int:
         """How many more jobs of an entrypoint may begin."""
@@ -144,18 +173,15 @@ class Dispatcher:
             limit = self._limit_of_key[limit_key] = self._limits.of_key(limit_key)
             return limit
 
-    def _served(self, wanted: Wanted) -> Iterable[str]:
-        if wanted is not None:
-            return names_of(wanted)
-        return self._table.ready.entrypoints | self._backlog.entrypoints
-
     def _catch_up(self, now: datetime, backlog: Backlog) -> None:
         """Open the limit keys that may have room since the last look."""
         if backlog is not self._backlog:
-            self._backlog = backlog
-            for entrypoint, limit_key in backlog.key_lines:
-                self._places.setdefault(limit_key, set()).add(entrypoint)
-                self._open_key(entrypoint, limit_key)
+            before, self._backlog = self._backlog, backlog
+            for _, entrypoint, limit_key in backlog.changed_lines(before):
+                self._table.mark(entrypoint)
+                if limit_key is not None and backlog.first_of_key(entrypoint, limit_key) is not None:
+                    self._places.setdefault(limit_key, set()).add(entrypoint)
+                    self._open_key(entrypoint, limit_key)
         if self._table.freed:
             for limit_key in self._table.freed:
                 self._open_everywhere(limit_key)
@@ -165,13 +191,47 @@ class Dispatcher:
             self._now = now
         elif now < self._now - SKEW_MAX:
             self._now, is_new_clock = now, True
-        while self._refills and (is_new_clock or self._refills[0][0] <= now):
-            _, limit_key = heapq.heappop(self._refills)
-            self._refill_of.pop(limit_key, None)
+        for limit_key in self._refills.pop(None if is_new_clock else now):
             self._open_everywhere(limit_key)
+        for entrypoint in self._entrypoint_refills.pop(None if is_new_clock else now):
+            self._table.mark(entrypoint)
+
+    def _look_at_changes(self, now: datetime) -> None:
+        """Find out of which entrypoints a job may begin, as far as that may have changed."""
+        changed = self._table.changed
+        if changed is None:
+            self._heads, self._line = {}, []
+            changed = self._table.ready.entrypoints | self._backlog.entrypoints
+        self._table.changed = set()
+        for entrypoint in changed:
+            self._look(entrypoint, now)
+
+    def _look(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+        """Find the first job of an entrypoint that may begin, and note its place."""
+        head = self._head(entrypoint, now) if self.room(entrypoint, now) else None
+        if head is None:
+            self._heads.pop(entrypoint, None)
+            limit = self._limits.entrypoints.get(entrypoint)
+            bucket = self._buckets.entrypoints.get(entrypoint)
+            if limit is not None and not has_token(bucket, limit, now):
+                self._entrypoint_refills.put(entrypoint, refilled_at(bucket, limit, now))
+        elif self._heads.get(entrypoint) != (age := _age(head)):
+            self._heads[entrypoint] = age
+            heapq.heappush(self._line, (age, entrypoint))
+            if len(self._line) > 2 * len(self._heads) + _HEAP_SLACK:
+                self._line = sorted((age, name) for name, age in self._heads.items())
+        return head
+
+    def _first_in_line(self, wanted: Wanted) -> "tuple[_Age, str] | None":
+        if wanted is not None:
+            known = ((self._heads[name], name) for name in names_of(wanted) if name in self._heads)
+            return min(known, default=None)
+        while self._line and self._heads.get(self._line[0][1]) != self._line[0][0]:
+            heapq.heappop(self._line)
+        return self._line[0] if self._line else None
 
     def _head(self, entrypoint: str, now: datetime) -> Job | Segment | None:
-        while (job := self._table.ready.first(entrypoint)) is not None:
+        while (job := self._table.ready.head(entrypoint)) is not None:
             if job.limit_key is None or self._room_of_key(job.limit_key, now):
                 break
             self._park(job, job.limit_key, now)
@@ -184,24 +244,37 @@ class Dispatcher:
 
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
         self._table.ready.set_aside(job.entrypoint)
-        line = job.entrypoint, limit_key
         key = key_of(job)
         if self._parked_at.get(job.id) != key:
             self._parked_at[job.id] = key
-            heapq.heappush(self._parked.setdefault(line, []), (key, job.id))
+            parked = self._parked.setdefault(job.entrypoint, {}).setdefault(limit_key, [])
+            heapq.heappush(parked, (key, job.id))
         self._places.setdefault(limit_key, set()).add(job.entrypoint)
-        if line in self._opened:
+        if limit_key in self._opened.get(job.entrypoint, ()):
             # It was open, and is full now: what is in front may have changed.
-            self._open_key(*line)
+            self._open_key(job.entrypoint, limit_key)
         self._await_refill(limit_key, now)
+        # Parked jobs that were cancelled or replaced leave their entries behind.
+        if len(self._parked_at) > 2 * self._table.count(_QUEUED) + _HEAP_SLACK:
+            self._forget_departed()
+
+    def _forget_departed(self) -> None:
+        """Forget the parked jobs that do not wait any more."""
+        for entrypoint, keys in list(self._parked.items()):
+            for limit_key, heap in list(keys.items()):
+                heap[:] = sorted(entry for entry in heap if self._is_parked(*entry))
+                self._first_of_key(entrypoint, limit_key)
+        heaps = [heap for keys in self._parked.values() for heap in keys.values()]
+        self._parked_at = {job_id: key for heap in heaps for key, job_id in heap}
+
+    def _is_parked(self, key: Key, job_id: str) -> bool:
+        job = self._table.get(job_id)
+        return self._parked_at.get(job_id) == key and job is not None and job.status is _QUEUED
 
     def _await_refill(self, limit_key: str, now: datetime) -> None:
         limit, bucket = self._limit_of(limit_key), self._buckets.limit_keys.get(limit_key)
         if limit is not None and not has_token(bucket, limit, now):
-            moment, known = refilled_at(bucket, limit, now), self._refill_of.get(limit_key)
-            if known is None or moment < known:
-                self._refill_of[limit_key] = moment
-                heapq.heappush(self._refills, (moment, limit_key))
+            self._refills.put(limit_key, refilled_at(bucket, limit, now))
 
     def _open_everywhere(self, limit_key: str) -> None:
         for entrypoint in tuple(self._places.get(limit_key, ())):
@@ -211,17 +284,21 @@ class Dispatcher:
         head = self._first_of_key(entrypoint, limit_key)
         if head is None:
             return
-        key, opened = _key(head), self._opened.get((entrypoint, limit_key))
+        self._table.mark(entrypoint)
+        keys = self._opened.setdefault(entrypoint, {})
+        key, opened = _key(head), keys.get(limit_key)
         if opened is None or key < opened:
-            self._opened[entrypoint, limit_key] = key
-            heapq.heappush(self._open.setdefault(entrypoint, []), (key, limit_key))
+            keys[limit_key] = key
+            heap = self._open.setdefault(entrypoint, [])
+            heapq.heappush(heap, (key, limit_key))
+            if len(heap) > 2 * len(keys) + _HEAP_SLACK:
+                heap[:] = sorted((key, limit_key) for limit_key, key in keys.items())
 
     def _first_opened(self, entrypoint: str, now: datetime) -> Job | Segment | None:
-        heap = self._open.get(entrypoint, [])
+        heap, keys = self._open[entrypoint], self._opened[entrypoint]
         while heap:
             key, limit_key = heap[0]
-            line = entrypoint, limit_key
-            if self._opened.get(line) != key:
+            if keys.get(limit_key) != key:
                 heapq.heappop(heap)
                 continue
             head = self._first_of_key(entrypoint, limit_key)
@@ -231,32 +308,73 @@ class Dispatcher:
             if head is not None and _key(head) == key:
                 return head
             heapq.heappop(heap)
-            del self._opened[line]
+            del keys[limit_key]
             if head is not None:
                 self._open_key(entrypoint, limit_key)
+        del self._open[entrypoint], self._opened[entrypoint]
         return None
 
     def _first_of_key(self, entrypoint: str, limit_key: str) -> Job | Segment | None:
-        parked = self._parked.get((entrypoint, limit_key), [])
+        parked = self._parked.get(entrypoint, {}).get(limit_key, [])
         segment = self._backlog.first_of_key(entrypoint, limit_key)
         while parked:
             key, job_id = parked[0]
-            job = self._table.get(job_id)
-            is_here = self._parked_at.get(job_id) == key
-            if is_here and job is not None and job.status is _QUEUED:
-                return segment if segment is not None and segment.first < key else job
+            if self._is_parked(key, job_id):
+                return segment if segment is not None and segment.first < key else self._table.get(job_id)
             heapq.heappop(parked)
-            if is_here:
+            if self._parked_at.get(job_id) == key:
                 del self._parked_at[job_id]
         if segment is None and (places := self._places.get(limit_key)) is not None:
-            self._parked.pop((entrypoint, limit_key), None)
+            self._unpark_line(entrypoint, limit_key)
             places.discard(entrypoint)
             if not places:
                 del self._places[limit_key]
         return segment
 
+    def _unpark_line(self, entrypoint: str, limit_key: str) -> None:
+        if (keys := self._parked.get(entrypoint)) is not None:
+            keys.pop(limit_key, None)
+            if not keys:
+                del self._parked[entrypoint]
+
     def _count_parked(self, entrypoint: str) -> int:
-        return sum(len(heap) for (place, _), heap in self._parked.items() if place == entrypoint)
+        return sum(map(len, self._parked.get(entrypoint, {}).values()))
+
+
+class _Moments:
+    """For each name the earliest moment at which it has to be looked at again."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, datetime] = {}
+        self._heap: list[tuple[datetime, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def first(self) -> datetime | None:
+        """The earliest of all."""
+        return self._heap[0][0] if self._heap else None
+
+    def put(self, name: str, moment: datetime) -> None:
+        """Look at a name at this moment, unless it is looked at before."""
+        known = self._of.get(name)
+        if known is None or moment < known:
+            self._of[name] = moment
+            heapq.heappush(self._heap, (moment, name))
+            if len(self._heap) > 2 * len(self._of) + _HEAP_SLACK:
+                self._heap = sorted((moment, name) for name, moment in self._of.items())
+
+    def pop(self, now: datetime | None) -> list[str]:
+        """Take out the names whose moment has come; all, if none is given."""
+        names = []
+        while self._heap and (now is None or self._heap[0][0] <= now):
+            moment, name = heapq.heappop(self._heap)
+            # It may have been looked at before, at an earlier moment.
+            if self._of.get(name) == moment:
+                del self._of[name]
+                names.append(name)
+        return names
 
 
 def _room(limit: Limit, bucket: RateBucket | None, running: int, now: datetime) -> int:
@@ -271,7 +389,7 @@ def _key(head: Job | Segment) -> Key:
     return key_of(head) if isinstance(head, Job) else head.first
 
 
-def _age(head: Job | Segment) -> tuple[int, int]:
+def _age(head: Job | Segment) -> _Age:
     priority, _, sequence = _key(head)
     if isinstance(head, Segment) and head.may_have_turns:
         # Behind jobs that may not begin there may be one that came before them.

@@ -25,6 +25,7 @@ from bucketq.operation import Heartbeat, Operation
 from bucketq.pending import IfAbandoned, Pending, refuse
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
+from bucketq.segment import Needed
 from bucketq.settings import Settings
 from bucketq.storage.counted import counted, open_account
 from bucketq.storage.port import ObjectStoragePort
@@ -160,18 +161,21 @@ class _Writer:
 
     async def commit(self, pending: Pending) -> None:
         deferred, asked_s = [pending], self._clock.monotonic_s()
+        fetched: list[Needed] = []
         while deferred:
             async with self._turn:
                 # Those ahead in the line were held, too. Heartbeats bear one interval, not that of each.
                 if held_s := self.committer.held_for_s(self._clock.monotonic_s() - asked_s):
                     await asyncio.sleep(held_s)
                 rest = await self.committer.commit(deferred)
+                self.upkeep.release(fetched)
                 for amends in rest.amends:
                     await self.committer.commit([Pending(amends, None)])
-            deferred = []
+            deferred, fetched = [], []
             for segments, needing in rest.deferred.items():
                 try:
                     await self.upkeep.fetch(segments)
+                    fetched.append(segments[0])
                     deferred += needing
                 except Exception as error:
                     refuse(needing, error)

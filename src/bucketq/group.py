@@ -49,8 +49,18 @@ class GroupCommit:
         self._committer = committer
         self._clock = clock
         self._poll_interval_s = settings.poll_interval_s
-        self._upkeep = Upkeep(committer, objects, settings, clock, self.submit_beside, stays_open=True)
+        self._upkeep = Upkeep(
+            committer,
+            objects,
+            settings,
+            clock,
+            self.submit_beside,
+            stays_open=True,
+            submit_at_once=self.submit,
+        )
         self._fetches: set[asyncio.Task[None]] = set()
+        # What was read for operations that are gathered now.
+        self._fetched_for: list[Needed] = []
         self._gathered: list[Pending] = []
         self._beside: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
@@ -206,9 +216,11 @@ class GroupCommit:
                     self._parked = None
                     continue
                 await self._keep_pace()
-                batch = [*self._gathered, *self._beside]
-                self._gathered, self._beside = [], []
-                self._see_to(await self._committer.commit(batch))
+                batch, fetched = [*self._gathered, *self._beside], self._fetched_for
+                self._gathered, self._beside, self._fetched_for = [], [], []
+                rest = await self._committer.commit(batch)
+                self._upkeep.release(fetched)
+                self._see_to(rest)
                 if self._waiters and self._committer.state is not None:
                     self._wake_waiters(self._committer.state)
                 if self._watchers and self._committer.state is not None:
@@ -234,6 +246,7 @@ class GroupCommit:
     async def _fetch(self, segments: tuple[Needed, ...], deferred: list[Pending]) -> None:
         try:
             await self._upkeep.fetch(segments)
+            self._fetched_for.append(segments[0])
             self._gathered[:0] = deferred
         except Exception as error:
             refuse(deferred, error)

@@ -8,7 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from bucketq.operation import Operation
+from bucketq.operation import Operation, questions_of
+from bucketq.segment import Needed
+from bucketq.shelf import Findings
 
 IfAbandoned = Callable[[Any], Operation | None]
 
@@ -23,6 +25,14 @@ class Pending(NamedTuple):
     operation: Operation
     answer: "asyncio.Future[Any] | None"
     if_abandoned: IfAbandoned | None = None
+    # What it has learned from segments, if it was deferred for one.
+    findings: Findings | None = None
+
+    def deferred(self, needed: Needed) -> "Pending":
+        """The same, to be tried again with what it has learned, when a segment was read."""
+        findings = self.findings or Findings(questions_of(self.operation))
+        findings.defer(needed)
+        return self._replace(findings=findings)
 
 
 def give_answer(pending: Pending, outcome: object) -> Operation | None:

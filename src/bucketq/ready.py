@@ -5,30 +5,36 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from bucketq.job import Job, JobStatus
+from bucketq.jobline import line_bytes
 from bucketq.segment import Key, key_of
 from bucketq.wanted import Wanted
 
 _HEAP_SLACK = 64
+# The filters of recent dequeues. Each costs a look at the backlog after every commit.
+_ASKED_MAX = 64
 # Looking a member up in its class is slow.
 _QUEUED = JobStatus.QUEUED
 
 
 class ReadyLine:
-    """Heaps over the jobs of a state, one for each entrypoint that was ever asked for.
+    """Heaps over the waiting jobs of a state: one for each entrypoint that is asked for and has any.
 
-    They are built when first asked for: a producer never asks.
+    A heap is built when it is first asked for: a producer never asks.
     """
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = jobs
         self._heaps: dict[str | None, list[tuple[Key, str]]] = {}
+        # Without zeros: entrypoints come and go.
         self._counts: Counter[str | None] = Counter()
-        self._asked: set[Wanted] = set()
+        self._asked: dict[Wanted, None] = {}
+        # About the bytes of all waiting jobs in the file.
+        self.size = 0
 
     @property
     def asked(self) -> Collection[Wanted]:
-        """What somebody wants jobs of."""
-        return self._asked
+        """The filters of recent dequeues."""
+        return self._asked.keys()
 
     def count(self, wanted: Wanted = None) -> int:
         """How many jobs wait here, of some entrypoints or of all."""
@@ -39,33 +45,53 @@ class ReadyLine:
     @property
     def entrypoints(self) -> set[str]:
         """Those that have a job waiting here."""
-        return {entrypoint for entrypoint, count in self._counts.items() if count and entrypoint is not None}
+        return {entrypoint for entrypoint in self._counts if entrypoint is not None}
+
+    @property
+    def entries(self) -> int:
+        """How many entries the indexes hold in memory."""
+        return sum(map(len, self._heaps.values())) + len(self._heaps) + len(self._counts) + len(self._asked)
 
     def change_count(self, job: Job, step: int) -> None:
-        """Take note that one more, or less, is waiting."""
-        self._counts[None] += step
-        self._counts[job.entrypoint] += step
+        """Record that one more job waits, or (-1) one less."""
+        self.size += step * line_bytes(job)
+        for name in (None, job.entrypoint):
+            self._counts[name] += step
+            if not self._counts[name]:
+                del self._counts[name]
+                self._heaps.pop(name, None)
 
     def push(self, job: Job) -> None:
-        """A job is waiting from now on."""
+        """Add a job that waits from now on."""
         for asked in (None, job.entrypoint):
             heap = self._heaps.get(asked)
             if heap is not None:
                 heapq.heappush(heap, (key_of(job), job.id))
-                # Jobs claimed through the other heap leave their entries: begin anew now and then.
+                # Jobs claimed through the other heap leave their entries: rebuild now and then.
                 if len(heap) > 2 * self._counts[asked] + _HEAP_SLACK:
                     del self._heaps[asked]
 
+    def note(self, wanted: Wanted) -> None:
+        """Remember a filter as one of the recent ones."""
+        self._asked.pop(wanted, None)
+        self._asked[wanted] = None
+        if len(self._asked) > _ASKED_MAX:
+            del self._asked[next(iter(self._asked))]
+
     def first(self, wanted: Wanted) -> Job | None:
         """The waiting job whose turn it is."""
-        self._asked.add(wanted)
+        self.note(wanted)
         if not isinstance(wanted, tuple):
-            return self._first(wanted)
-        if any(name not in self._heaps for name in wanted):
-            self._build(wanted)
-        return min(filter(None, map(self._first, wanted)), key=key_of, default=None)
+            return self.head(wanted)
+        missing = [name for name in wanted if name in self._counts and name not in self._heaps]
+        if missing:
+            self._build(missing)
+        return min(filter(None, map(self.head, wanted)), key=key_of, default=None)
 
-    def _first(self, entrypoint: str | None) -> Job | None:
+    def head(self, entrypoint: str | None) -> Job | None:
+        """The waiting job whose turn it is, of one entrypoint or of all."""
+        if entrypoint not in self._counts:
+            return None
         if entrypoint not in self._heaps:
             self._build([entrypoint])
         heap = self._heaps[entrypoint]
@@ -82,8 +108,8 @@ class ReadyLine:
         heapq.heappop(self._heaps[entrypoint])
 
     def forget(self, entrypoint: str) -> None:
-        """Nobody wants the jobs of an entrypoint one by one, for now."""
-        self._asked.discard(entrypoint)
+        """Stop reading ahead for an entrypoint, until it is asked for again."""
+        self._asked.pop(entrypoint, None)
 
     def reset(self) -> None:
         """Let all stand in line again."""

@@ -34,6 +34,11 @@ def key_of(job: Job) -> Key:
     """What decides a job's place in its line: its turn, or the time for which it is scheduled."""
     if job.status is _SCHEDULED and job.run_at is not None:
         return due_key(job.run_at)[0], 0, job.sequence
+    return queue_key(job)
+
+
+def queue_key(job: Job) -> Key:
+    """The place of a job among the waiting ones."""
     return job.priority, job.turn, job.sequence
 
 
@@ -101,6 +106,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     # Who has claimed it, while it is in progress; the attempt that all its jobs have behind them.
     hold: Hold | None = None
     crash: Attempt | None = None
+    # The first and the last place that its scheduled jobs will have in the queue, if they are sorted by those
+    # places too. Then it becomes a segment of waiting jobs as it is, when all its jobs are due.
+    in_line: tuple[Key, Key] | None = None
 
     @property
     def objects(self) -> list[str]:
@@ -120,14 +128,25 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """Whether the job at this place, which was in it once, is still in it."""
         return self.first <= key and key[2] not in self.holes
 
+    def without(self, gone: Job) -> "Segment | None":
+        """What is left of the segment when a job that is in it leaves."""
+        if self.count == 1:
+            return None
+        return replace(self, count=self.count - 1, holes=(*self.holes, gone.sequence))
+
     def moved(self, base: int, turn_base: int = 0) -> "Segment":
         """The same segment further back in line."""
+
+        def move(key: Key) -> Key:
+            return key[0], key[1] + turn_base, key[2] + base
+
         return replace(
             self,
             base=self.base + base,
             turn_base=self.turn_base + turn_base,
-            first=(self.first[0], self.first[1] + turn_base, self.first[2] + base),
-            last=(self.last[0], self.last[1] + turn_base, self.last[2] + base),
+            first=move(self.first),
+            last=move(self.last),
+            in_line=self.in_line and (move(self.in_line[0]), move(self.in_line[1])),
         )
 
 
@@ -142,8 +161,20 @@ class SegmentKeys(NamedTuple):
         return keys_name(self.segment.name)
 
 
+class DueSegment(NamedTuple):
+    """A segment of scheduled jobs, whose jobs up to `until` have to be sorted into waiting ones."""
+
+    segment: Segment
+    until: Key
+
+    @property
+    def name(self) -> str:
+        """The name of its object."""
+        return self.segment.name
+
+
 # What a transition may have to wait for.
-Needed = Segment | SegmentKeys | StagedPart
+Needed = Segment | SegmentKeys | StagedPart | DueSegment
 
 
 def lost(segment: Segment, reason: str) -> CorruptStateError:

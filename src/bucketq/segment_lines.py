@@ -9,8 +9,11 @@ Which of its lines still count, and how their jobs stand, is told by the segment
 queue.json: see `segment`.
 """
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -19,11 +22,19 @@ from bucketq.errors import NewerFormatError
 from bucketq.fingerprint import fingerprint, pack
 from bucketq.job import Attempt, Count, Job, JobStatus, id_range
 from bucketq.jobline import UNREADABLE, decode_job, encode_job, line_bytes
-from bucketq.segment import Hold, Key, Segment, is_plain, key_of, lost
+from bucketq.segment import Hold, Key, Segment, is_plain, key_of, lost, queue_key
 
 FORMAT = 1
 
-_KEY = b'"key":'
+_ID, _KEY = b'"id":', b'"key":'
+_MENTIONED = re.compile(rb'"(?:id|key)":"[^"\\]*"')
+
+
+class Question(NamedTuple):
+    """Which job an operation looks for in segments: the one with this id, or with this unique key."""
+
+    text: str
+    is_key: bool = False
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -44,11 +55,13 @@ class SegmentWriter:
         self._fingerprints: list[int] = []
         self._shared: tuple[str | None, str | None] | None = None
         self._is_plain = True
+        self._in_line: tuple[Key, Key] | None = None
         self.size = 0
 
     def add(self, job: Job) -> None:
         """Add the next job."""
         key = key_of(job)
+        place = queue_key(job)
         self.add_lines(
             encode_job(job),
             count=1,
@@ -59,6 +72,7 @@ class SegmentWriter:
             payloads=int(job.payload_object is not None),
             shared=(job.limit_key, job.tenant) if job.status is JobStatus.QUEUED else (None, None),
             plain=is_plain(job),
+            in_line=(place, place) if _knows_its_place(job) else None,
         )
         # The dead do not hold their keys.
         if job.key is not None and job.status is not JobStatus.DEAD:
@@ -76,11 +90,12 @@ class SegmentWriter:
         status: JobStatus = JobStatus.QUEUED,
         shared: tuple[str | None, str | None] = (None, None),
         plain: bool = False,
+        in_line: tuple[Key, Key] | None = None,
     ) -> None:
         """Add the next jobs, as lines, with the first and the last place and a range of their ids.
 
         `shared` are their limit key and their tenant, if those of all of them are the same;
-        `plain` says that `is_plain` is true of all of them.
+        `plain` says that `is_plain` is true of all of them; `in_line` is that of `Segment`.
         """
         lowest, highest = id_range(ids)
         if not self._lines:
@@ -88,12 +103,16 @@ class SegmentWriter:
             self._first = keys[0]
             self._ids = lowest, highest
             self._shared = shared
+            self._in_line = in_line
         elif shared != self._shared:
             limit_key, tenant = self._shared or (None, None)
             self._shared = (
                 limit_key if limit_key == shared[0] else None,
                 tenant if tenant == shared[1] else None,
             )
+        if self._lines and self._in_line is not None:
+            is_sorted = in_line is not None and self._in_line[1] < in_line[0]
+            self._in_line = (self._in_line[0], in_line[1]) if in_line and is_sorted else None
         self._last = keys[1]
         self._ids = min(self._ids[0], lowest), max(self._ids[1], highest)
         self._count += count
@@ -120,6 +139,7 @@ class SegmentWriter:
             limit_key=self._shared and self._shared[0],
             tenant=self._shared and self._shared[1],
             plain=self._is_plain,
+            in_line=self._in_line,
         )
         return entry, content
 
@@ -160,6 +180,16 @@ class SegmentLines:
             raise lost(segment, "its entry says something else")
         if segment.plain and not all(map(is_plain, self.jobs(segment))):
             raise lost(segment, "its jobs are not as plain as its entry says")
+        if segment.in_line is not None:
+            all_jobs = list(self.jobs(segment))
+            places = [queue_key(job) for job in all_jobs]
+            is_sorted = all(one < next_one for one, next_one in pairwise(places))
+            if (
+                not is_sorted
+                or not all(map(_knows_its_place, all_jobs))
+                or segment.in_line != (places[0], places[-1])
+            ):
+                raise lost(segment, "its jobs are not sorted as its entry says")
         limit_key, tenant = segment.limit_key, segment.tenant
         if any(limit_key not in (None, job.limit_key) or tenant not in (None, job.tenant) for job in jobs):
             raise lost(segment, "its jobs do not have in common what its entry says")
@@ -191,7 +221,8 @@ class SegmentLines:
             key = key_of(job)
             is_enough = len(taken) >= jobs_max or size >= bytes_max or (until is not None and key > until)
             if taken and is_enough and segment.count > len(taken):
-                return taken, replace(segment, count=segment.count - len(taken), first=key)
+                in_line = segment.in_line and (queue_key(job), segment.in_line[1])
+                return taken, replace(segment, count=segment.count - len(taken), first=key, in_line=in_line)
             taken.append(job)
             size += line_bytes(job)
         if len(taken) != segment.count:
@@ -200,46 +231,62 @@ class SegmentLines:
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""
-        needle = msgspec.json.encode(job_id)
-        for number, line in enumerate(self._lines):
-            if needle in line:
-                job = self._job(number, segment)
-                if job.id == job_id and segment.still_holds(key_of(job)):
-                    return job
-        return None
+        written = self.search([Question(job_id)])
+        return still_in(segment, written[Question(job_id)]) if written else None
 
-    def find_key(self, segment: Segment, key: str) -> Job | None:
-        """The job with this unique key, if it is still in the segment."""
-        needle = _KEY + msgspec.json.encode(key)
-        for number, line in enumerate(self._lines):
-            if needle in line:
-                job = self._job(number, segment)
-                if job.key == key and segment.still_holds(key_of(job)):
-                    return job
-        return None
+    def search(self, questions: Collection[Question]) -> dict[Question, Job]:
+        """The jobs that were written to the segment with these ids or unique keys, as they were then."""
+        needles = {(_KEY if one.is_key else _ID) + msgspec.json.encode(one.text): one for one in questions}
+        # A text with escaped characters may end elsewhere than at the first quote.
+        unusual = [needle for needle in needles if b"\\" in needle]
+        found: dict[Question, Job] = {}
+        for line in self._lines:
+            # They may stand within a payload, too.
+            here = [needles[text] for text in _MENTIONED.findall(line) if text in needles]
+            here += [needles[needle] for needle in unusual if needle in line]
+            for question in here:
+                job = decode_job(line.removesuffix(b","), f"segment {self._segment.name}")
+                if question.text == (job.key if question.is_key else job.id):
+                    found[question] = job
+        return found
 
     def without(self, segment: Segment, gone: Job) -> Segment | None:
         """What is left of the segment when a job that is in it leaves."""
-        if segment.count == 1:
-            return None
         jobs = self.jobs(segment)
-        if next(jobs).id == gone.id:
-            return replace(segment, count=segment.count - 1, first=key_of(next(jobs)))
-        return replace(segment, count=segment.count - 1, holes=(*segment.holes, gone.sequence))
-
-    def mentions(self, job_id: str) -> bool:
-        """False if the job was certainly never in it."""
-        needle = msgspec.json.encode(job_id)
-        return any(needle in line for line in self._lines)
+        if segment.count == 1 or next(jobs).id != gone.id:
+            return segment.without(gone)
+        # The first one leaves no hole.
+        following = next(jobs)
+        in_line = segment.in_line and (queue_key(following), segment.in_line[1])
+        return replace(segment, count=segment.count - 1, first=key_of(following), in_line=in_line)
 
     def _job(self, number: int, segment: Segment) -> Job:
-        job = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
-        base, turn_base = segment.base, segment.turn_base
-        if base or turn_base:
-            job = replace(job, sequence=job.sequence + base, turn=job.turn + turn_base)
-        if segment.hold is not None:
-            return _claimed(job, segment.hold)
-        return job if segment.crash is None else _crashed(job, segment.crash)
+        written = decode_job(self._lines[number].removesuffix(b","), f"segment {self._segment.name}")
+        return as_entry_says(written, segment)
+
+
+def _knows_its_place(job: Job) -> bool:
+    """Whether a scheduled job will stand where it was enqueued. A turn is given when it comes into line."""
+    return job.status is JobStatus.SCHEDULED and job.tenant is None and not job.turn
+
+
+def still_in(segment: Segment, written: Job) -> Job | None:
+    """A job that was written to a segment, as it stands now, if it is still in it."""
+    job = as_entry_says(written, segment)
+    return job if segment.still_holds(key_of(job)) else None
+
+
+def as_entry_says(written: Job, segment: Segment) -> Job:
+    """A job as it stands now, of its line in a segment's object."""
+    job, base, turn_base = written, segment.base, segment.turn_base
+    if base or turn_base:
+        job = replace(job, sequence=job.sequence + base, turn=job.turn + turn_base)
+    if segment.hold is not None:
+        return _claimed(job, segment.hold)
+    if segment.crash is not None:
+        return _crashed(job, segment.crash)
+    # Jobs that were written while they were scheduled may have become due since.
+    return job if job.status is segment.status else replace(job, status=segment.status)
 
 
 def _claimed(job: Job, hold: Hold) -> Job:

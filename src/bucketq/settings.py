@@ -45,6 +45,9 @@ class Settings:
     segment_jobs_max: Annotated[int, "jobs of one segment"] = 10_000
     segment_bytes_max: Annotated[int, "bytes of one segment"] = 8 * 1024 * 1024
 
+    # Segments that were read lately are kept in memory, so that their jobs need no more requests.
+    segment_cache_bytes: Annotated[int, "bytes of segments kept in memory"] = 64 * 1024 * 1024
+
     # A larger payload becomes an object of its own, instead of travelling with every commit.
     payload_inline_max: Annotated[int, "bytes of a payload in queue.json; larger ones are objects"] = (
         64 * 1024

@@ -1,19 +1,75 @@
 """Shelf: the contents of segments that were read lately, within reach of the state machine.
 
-And those of staged parts, whose jobs are finished.
+And those of staged parts, whose jobs are finished. It holds a number of bytes, and the backlog may have
+any number of them. Two things keep an operation that needs more than fits from being retried forever:
+
+    pinned    what an operation was deferred for stays until that operation was tried again
+    Findings  what an operation has found in segments, or not, is kept between its tries
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from bucketq.archived_job import lines_of
 from bucketq.backlog import SegmentNeededError
 from bucketq.job import Job
 from bucketq.key_shelf import KeyShelf
 from bucketq.ledger import StagedPart
-from bucketq.segment import Key, Needed, Segment, SegmentKeys, lost
-from bucketq.segment_lines import SegmentLines
+from bucketq.segment import DueSegment, Key, Needed, Segment, SegmentKeys, lost
+from bucketq.segment_lines import Question, SegmentLines, still_in
 
 _CAPACITY_BYTES = 64 * 1024 * 1024
+# How many failed searches are remembered: a caller that waits for a job searches again and again.
 _ABSENT_MAX = 10_000
+
+
+class Findings:
+    """What one operation has learned from segments and staged parts, which never change.
+
+    It grows with the number of questions and of segments, not with their contents.
+    """
+
+    def __init__(self, questions: Iterable[Question] = ()) -> None:
+        # Numbered: a segment that was searched when there were n questions answers the first n of them.
+        self.questions = {question: number for number, question in enumerate(dict.fromkeys(questions))}
+        self._answers: dict[str, int] = {}
+        self._found: dict[tuple[str, Question], Job | bytes] = {}
+        # How often the operation had to wait for a segment, and for which one it waits.
+        self.deferrals = 0
+        self._awaited: str | None = None
+
+    def defer(self, needed: Needed) -> None:
+        """Record that the operation waits for a segment."""
+        self.deferrals += 1
+        self._awaited = needed.name
+
+    def learn_awaited(self, held: Mapping[str, SegmentLines | list[bytes]]) -> None:
+        """Search the segment that was waited for, if it is there.
+
+        The operation may not come to that by itself this time, because another segment is not within reach.
+        """
+        content = held.get(self._awaited) if self._awaited is not None and self.questions else None
+        if content is not None and self._awaited is not None:
+            self.learn(self._awaited, content)
+
+    def has_answer(self, name: str, question: Question) -> bool:
+        """Whether an object was searched for this."""
+        number = self.questions.setdefault(question, len(self.questions))
+        return number < self._answers.get(name, 0)
+
+    def get(self, name: str, question: Question) -> Job | bytes | None:
+        """The job, or its line, as the object has it."""
+        return self._found.get((name, question))
+
+    def learn(self, name: str, content: SegmentLines | list[bytes]) -> None:
+        """Search the content of an object for all questions so far."""
+        if isinstance(content, SegmentLines):
+            for question, job in content.search(self.questions).items():
+                self._found[name, question] = job
+        else:
+            ids = [question.text for question in self.questions if not question.is_key]
+            for job_id, line in lines_of(content, ids).items():
+                self._found[name, Question(job_id)] = line
+        self._answers[name] = len(self.questions)
 
 
 class Shelf:
@@ -24,35 +80,66 @@ class Shelf:
     """
 
     def __init__(self, capacity_bytes: int = _CAPACITY_BYTES) -> None:
-        self._capacity_bytes = capacity_bytes
+        self.capacity_bytes = capacity_bytes
         self._size = 0
         self._held: dict[str, SegmentLines | list[bytes]] = {}
         self._sizes: dict[str, int] = {}
+        self._pinned: dict[str, int] = {}
         self._gone: set[str] = set()
         self.keys = KeyShelf()
-        # Which ids were looked for in vain, by segment: those never come into it.
-        self._absent: dict[str, set[str]] = {}
+        # Segments and ids that are not in them, the most recent last.
+        self._absent: dict[tuple[str, Question], None] = {}
+        # Those of the operation that is being applied.
+        self.findings = Findings()
+
+    def serve(self, findings: Findings | None) -> None:
+        """Answer an operation from now on, with what it has learned before."""
+        self.findings = findings or Findings()
+        self.findings.learn_awaited(self._held)
 
     def __contains__(self, segment: Needed) -> bool:
-        return segment in self.keys if isinstance(segment, SegmentKeys) else segment.name in self._held
+        if isinstance(segment, SegmentKeys):
+            return segment in self.keys
+        return segment.name in self._held and not isinstance(segment, DueSegment)
+
+    def has_room_for(self, segment: Needed) -> bool:
+        """Whether it would push no other out."""
+        if isinstance(segment, SegmentKeys):
+            return True
+        size = segment.segment.size if isinstance(segment, DueSegment) else segment.size
+        return self._size + size <= self.capacity_bytes
 
     @property
-    def is_full(self) -> bool:
-        """Whether one more may push another out."""
-        return self._size >= self._capacity_bytes * 7 // 8
+    def entries(self) -> int:
+        """How many searches it remembers."""
+        return len(self._absent)
 
     def put(self, segment: Needed, content: bytes) -> None:
         """Take in what was read. Raises CorruptStateError if it is not whole."""
         if isinstance(segment, SegmentKeys):
             self.keys.put(segment, content)
             return
+        assert not isinstance(segment, DueSegment)
         self._put_away(segment.name)
         lines = segment.lines(content) if isinstance(segment, StagedPart) else SegmentLines(segment, content)
         self._held[segment.name] = lines
         self._sizes[segment.name] = len(content)
         self._size += len(content)
-        while self._size > self._capacity_bytes and len(self._held) > 1:
-            self._put_away(next(iter(self._held)))
+        unpinned = [name for name in self._held if name not in self._pinned and name != segment.name]
+        for name in unpinned:
+            if self._size <= self.capacity_bytes:
+                break
+            self._put_away(name)
+
+    def pin(self, name: str) -> None:
+        """Keep a segment, once it is read, until it is unpinned as often."""
+        self._pinned[name] = self._pinned.get(name, 0) + 1
+
+    def unpin(self, name: str) -> None:
+        """Let go of a segment that was pinned."""
+        self._pinned[name] -= 1
+        if not self._pinned[name]:
+            del self._pinned[name]
 
     def remove(self, name: str) -> None:
         """Forget a segment that is not needed any more."""
@@ -67,8 +154,6 @@ class Shelf:
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
-        for name in self._absent.keys() - kept:
-            del self._absent[name]
 
     def miss(self, segment: Needed) -> None:
         """The storage has no such object; whoever asks next is told so, once.
@@ -93,27 +178,45 @@ class Shelf:
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""
-        absent = self._absent.setdefault(segment.name, set())
-        if job_id in absent:
-            return None
-        lines = self._lines(segment)
-        if not lines.mentions(job_id) and len(absent) < _ABSENT_MAX:
-            absent.add(job_id)
-        return lines.find(segment, job_id)
+        return self._search(segment, Question(job_id))
 
     def find_key(self, segment: Segment, key: str) -> Job | None:
         """The job with this unique key, if it is still in the segment."""
-        return self._lines(segment).find_key(segment, key)
+        return self._search(segment, Question(key, is_key=True))
+
+    def find_line(self, part: StagedPart, job_id: str) -> bytes | None:
+        """The line of the job with this id in a staged part."""
+        line = self._written(part, Question(job_id))
+        assert not isinstance(line, Job)
+        return line
 
     def without(self, segment: Segment, gone: Job) -> Segment | None:
         """What is left of the segment when a job leaves it."""
-        return self._lines(segment).without(segment, gone)
+        lines = self._held.get(segment.name)
+        return segment.without(gone) if lines is None else self._lines(segment).without(segment, gone)
 
-    def lines(self, part: StagedPart) -> list[bytes]:
-        """The lines of a staged part."""
-        lines = self._taken(part)
-        assert isinstance(lines, list)
-        return lines
+    def sort_out(self, segment: Segment, until: Key) -> Exception:
+        """What to raise for a segment of scheduled jobs whose due ones have to be sorted out first."""
+        if segment.name in self._gone:
+            return self._lost(segment)
+        return SegmentNeededError([DueSegment(segment, until)])
+
+    def _search(self, segment: Segment, question: Question) -> Job | None:
+        if (segment.name, question) in self._absent:
+            return None
+        written = self._written(segment, question)
+        if written is None:
+            self._absent[segment.name, question] = None
+            if len(self._absent) > _ABSENT_MAX:
+                del self._absent[next(iter(self._absent))]
+            return None
+        assert isinstance(written, Job)
+        return still_in(segment, written)
+
+    def _written(self, needed: Segment | StagedPart, question: Question) -> Job | bytes | None:
+        if not self.findings.has_answer(needed.name, question):
+            self.findings.learn(needed.name, self._taken(needed))
+        return self.findings.get(needed.name, question)
 
     def _put_away(self, name: str) -> None:
         if self._held.pop(name, None) is not None:
@@ -128,9 +231,12 @@ class Shelf:
         lines = self._held.pop(needed.name, None)
         if lines is None:
             if needed.name in self._gone:
-                self._gone.remove(needed.name)
-                gone = "there is no such object"
-                raise needed.lost(gone) if isinstance(needed, StagedPart) else lost(needed, gone)
+                raise self._lost(needed)
             raise SegmentNeededError([needed])
         self._held[needed.name] = lines
         return lines
+
+    def _lost(self, needed: Segment | StagedPart) -> Exception:
+        self._gone.remove(needed.name)
+        reason = "there is no such object"
+        return needed.lost(reason) if isinstance(needed, StagedPart) else lost(needed, reason)

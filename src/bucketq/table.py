@@ -13,6 +13,7 @@ from bucketq.turned_jobs import TurnedJobs
 # Looking a member up in its class is slow.
 _QUEUED, _SCHEDULED, _BLOCKED = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.BLOCKED
 _IN_PROGRESS, _DEAD = JobStatus.IN_PROGRESS, JobStatus.DEAD
+_CHANGED_MAX = 10_000
 
 
 class JobTable:
@@ -30,6 +31,9 @@ class JobTable:
         self.freed: set[str] = set()
         # Of other keys nobody asks whether one has ended.
         self.watched_keys: Container[str] = ()
+        # The entrypoints whose waiting or running jobs have changed since a dispatcher last looked; None if
+        # they are too many to list.
+        self.changed: set[str] | None = None
         self.turned = TurnedJobs()
         self.touched: dict[str, int] = {}
         self._undo: list[tuple[str, Job | None]] = []
@@ -120,12 +124,24 @@ class JobTable:
             self.ready.change_count(job, step)
             if job.turn:
                 self.turned.count(job, step)
+        elif status is _SCHEDULED:
+            self.due.change_count(step)
         elif status is _BLOCKED:
             self.dependents.change(job, step)
         elif status is _IN_PROGRESS:
             self.running[job.entrypoint] += step
+            if not self.running[job.entrypoint]:
+                del self.running[job.entrypoint]
             if job.limit_key is not None:
                 self._count_key(job.limit_key, step)
+        self.mark(job.entrypoint)
+
+    def mark(self, entrypoint: str) -> None:
+        """Note that another job of an entrypoint may be the first that may begin."""
+        if self.changed is not None:
+            self.changed.add(entrypoint)
+            if len(self.changed) > _CHANGED_MAX:
+                self.changed = None
 
     def _count_key(self, limit_key: str, step: int) -> None:
         self.running_keys[limit_key] += step

@@ -11,13 +11,17 @@ A job without a tenant gets the next turn. Lines are told apart by entrypoint an
 overtakes the others by its priority must not push their turns on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from bucketq.backlog import Backlog
 from bucketq.job import Count, Job, JobStatus
 from bucketq.journal import Journal
-from bucketq.segment import Segment
+from bucketq.segment import Segment, key_of
 from bucketq.turned_jobs import Line, TurnedJobs
 
 # Whoever makes up a new priority for each job must not make queue.json grow.
@@ -174,3 +178,24 @@ class Turns:
                 self._journal.put(self._last, line, None)
                 self._journal.put(self._current, line, None)
                 return
+
+
+def dealt(jobs: Iterable[Job], *, take_turns: bool) -> Iterator[tuple[list[Job], dict[str, int]]]:
+    """Jobs that come into line together, in order, with the last turn of each tenant, counted from 1.
+
+    Where turns count, those of each priority by themselves.
+    """
+    jobs = sorted((replace(job, turn=0) if job.turn else job for job in jobs), key=key_of)
+    if not take_turns and all(job.tenant is None for job in jobs):
+        if jobs:
+            yield jobs, {}
+        return
+    for _, group in groupby(jobs, key=lambda job: job.priority):
+        of_priority, last_turns = list(group), Counter[str]()
+        if any(job.tenant is not None for job in of_priority):
+            for place, job in enumerate(of_priority):
+                if job.tenant is not None:
+                    last_turns[job.tenant] += 1
+                turn = last_turns[job.tenant] if job.tenant is not None else 1
+                of_priority[place] = replace(job, turn=turn)
+        yield sorted(of_priority, key=key_of), dict(last_turns)

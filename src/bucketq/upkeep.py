@@ -2,6 +2,7 @@
 
     too many jobs wait in queue.json ──▶ write the last ones to segments, swap by a commit
     many small or overlapping segments ──▶ write them as one, swap by a commit
+    scheduled jobs in a segment are due ──▶ sort them into segments of waiting jobs, swap by a commit
     the turn of a segment comes soon ──▶ put it on the shelf
     a batch of finished jobs is sealed ──▶ create it in the archive, let go of it by a commit
     objects not referred to any more ──▶ delete them; now and then collect what crashes left
@@ -19,20 +20,27 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
+from bucketq.admission import Admission
 from bucketq.archive_upkeep import tidy
 from bucketq.archived_job import kept_payloads
 from bucketq.clock import Clock
 from bucketq.collect import collect
 from bucketq.commit import Committer
 from bucketq.errors import BucketQError, ObjectNotFoundError, StorageError
+from bucketq.job import Job, JobStatus
 from bucketq.ledger import SealedBatch, batch_content
 from bucketq.operation import Operation
-from bucketq.operation.chores import DropArchived, Merge, Seal, Spill
-from bucketq.segment import Needed, Segment, SegmentKeys, key_of
+from bucketq.operation.chores import DropArchived, Merge, Seal, SortOut, Spill
+from bucketq.segment import DueSegment, Needed, Segment, SegmentKeys, key_of
+from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.side_objects import SideObjects, each, unreachable
 from bucketq.state import QueueState
+from bucketq.state.backlog import WaitingPart
+from bucketq.turns import dealt
 
 log = logging.getLogger("bucketq")
 
@@ -49,6 +57,8 @@ _TIMERS = ("seal", "drop")
 _BRIEF_TOLERANCE = 2
 _BRIEF_SEGMENTS = 32
 _UNLIMITED = 1 << 62
+# After so many jobs the event loop runs other tasks.
+_JOBS_AT_A_STRETCH = 50
 
 
 class Upkeep:
@@ -66,12 +76,16 @@ class Upkeep:
         submit: "Callable[[Operation], asyncio.Future[Any]]",
         *,
         stays_open: bool,
+        submit_at_once: "Callable[[Operation], asyncio.Future[Any]] | None" = None,
     ) -> None:
         self._committer = committer
         self._objects = objects
         self._settings = settings
         self._clock = clock
         self._submit = submit
+        # For what a caller waits for.
+        self._submit_at_once = submit_at_once or submit
+        self._admission = Admission(committer.shelf.capacity_bytes)
         self._stays_open = stays_open
         self._is_closing = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -84,14 +98,35 @@ class Upkeep:
         self._batch_due_s: dict[str, float] | None = None
 
     async def fetch(self, segments: Sequence[Needed]) -> None:
-        """Put segments on the shelf, and wait for the first. If that is gone, it is noted there."""
+        """Put segments on the shelf, and wait for the first. If that is gone, it is noted there.
+
+        The first one stays until `release`, so that an operation that needs it finds it there. Many that
+        need different ones take turns.
+        """
         first, *others = segments
-        reading = self._start(first.name, partial(self._read, first))
-        self._read_ahead(others)
+        shelf = self._committer.shelf
+        await self._admission.enter(_size_of(first))
+        shelf.pin(first.name)
         try:
-            await asyncio.shield(reading)
+            if isinstance(first, DueSegment):
+                work = self._start(f"sort {first.name}", partial(self._sort_out, first))
+            elif first not in shelf:
+                work = self._start(first.name, partial(self._read, first))
+                self._read_ahead(others)
+            else:
+                return
+            await asyncio.shield(work)
         except ObjectNotFoundError:
-            self._committer.shelf.miss(first)
+            shelf.miss(first)
+        except BaseException:
+            self.release([first])
+            raise
+
+    def release(self, fetched: Iterable[Needed]) -> None:
+        """Let go of segments that were fetched, when the operations that need them were tried again."""
+        for needed in fetched:
+            self._committer.shelf.unpin(needed.name)
+            self._admission.leave(_size_of(needed))
 
     def after_commit(self) -> None:
         """Start what is due."""
@@ -106,7 +141,8 @@ class Upkeep:
         if self._is_overflowing(state, tolerance=1 if self._stays_open else _BRIEF_TOLERANCE):
             self._start("spill", partial(self._spill, self._objects))
         self._futile_segments = min(self._futile_segments, len(state.backlog))
-        if len(state.backlog) > max(self._futile_segments, 0 if self._stays_open else _BRIEF_SEGMENTS):
+        least = max(self._futile_segments, 0 if self._stays_open else _BRIEF_SEGMENTS)
+        if len(state.backlog) > least or state.backlog.holey():
             self._start("merge", partial(self._merge, self._objects))
         if self._stays_open:
             if state.ledger.finished:
@@ -248,7 +284,9 @@ class Upkeep:
                 self._futile_jobs = self._futile_bytes = 0
 
     async def _merge(self, objects: SideObjects) -> None:
-        while (state := self._committer.state) is not None and len(state.backlog) > self._futile_segments:
+        while (state := self._committer.state) is not None and (
+            len(state.backlog) > self._futile_segments or state.backlog.holey()
+        ):
             self._futile_segments = len(state.backlog)
             version, old = state.version, state.backlog.worth_merging(self._settings, self._hopeless())
             if not old:
@@ -264,10 +302,40 @@ class Upkeep:
             new = [segment async for segment, _ in objects.create_segments(each(jobs), version)]
             if await self._swap(objects, Merge(tuple(old), tuple(new))):
                 self._futile_segments = 0
+            elif state.backlog.holey():
+                return  # a later commit gives the next occasion
 
-    async def _swap(self, objects: SideObjects, operation: Spill | Merge) -> bool:
+    async def _sort_out(self, due: DueSegment) -> None:
+        """Write the due jobs of a scheduled segment in the order in which they will be served."""
+        segment, state = due.segment, self._committer.state
+        if self._objects is None:
+            raise unreachable("scheduled jobs are")
+        if state is None or segment not in state.backlog:
+            return  # another caller, or another process, has done it
+        version, take_turns = state.version, bool(state.turns)
+        waiting, rest = list[Job](), list[Job]()
+        lines = SegmentLines(segment, await self._objects.read(segment.name))
+        for number, job in enumerate(lines.jobs(segment)):
+            if number % _JOBS_AT_A_STRETCH == 0:
+                await asyncio.sleep(0)
+            is_due = key_of(job) <= due.until
+            (waiting if is_due else rest).append(replace(job, status=JobStatus.QUEUED) if is_due else job)
+        parts = [
+            WaitingPart(part, last_turns)
+            for jobs, last_turns in dealt(waiting, take_turns=take_turns)
+            async for part, _ in self._objects.create_segments(each(jobs), version)
+        ]
+        left = [part async for part, _ in self._objects.create_segments(each(rest), version)]
+        await self._swap(self._objects, SortOut(segment, tuple(parts), tuple(left)), self._submit_at_once)
+
+    async def _swap(
+        self,
+        objects: SideObjects,
+        operation: Spill | Merge | SortOut,
+        submit: "Callable[[Operation], asyncio.Future[Any]] | None" = None,
+    ) -> bool:
         """Have it committed; remove what was not taken in. False if nothing was."""
-        refused: list[Segment] = await self._submit(operation)
+        refused: list[Segment] = await (submit or self._submit)(operation)
         await self._delete(objects, (name for segment in refused for name in segment.objects))
         new = operation.parts if isinstance(operation, Spill) else operation.new
         return len(refused) < len(new)
@@ -292,8 +360,7 @@ class Upkeep:
     def _read_ahead(self, segments: Iterable[Needed]) -> None:
         shelf, hopeless = self._committer.shelf, self._hopeless()
         for segment in segments:
-            has_room = not shelf.is_full or isinstance(segment, SegmentKeys)
-            if segment not in shelf and has_room and segment.name not in hopeless:
+            if segment not in shelf and shelf.has_room_for(segment) and segment.name not in hopeless:
                 self._start(segment.name, partial(self._read, segment))
 
     def _hopeless(self) -> Collection[str]:
@@ -309,3 +376,10 @@ class Upkeep:
             raise unreachable("waiting jobs are")
         self._committer.shelf.put(segment, await self._objects.read_needed(segment))
         self._unreadable.pop(segment.name, None)
+
+
+def _size_of(needed: Needed) -> int:
+    """How much memory it takes; the companion of a segment stays there anyway."""
+    if isinstance(needed, SegmentKeys):
+        return 0
+    return needed.segment.size if isinstance(needed, DueSegment) else needed.size

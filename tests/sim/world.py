@@ -56,6 +56,7 @@ class World:
         self.is_about_segments = claims_segments(seed)
         # In every fifth run all are out of money, and their commits are held as far apart as they may be.
         self.is_poor = seed % 5 == 1
+        self.has_small_cache = seed % 3 == 1
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
@@ -188,6 +189,8 @@ class World:
             hot_jobs_max=self.random.choice([4, 8, 2000]),
             hot_bytes_max=self.random.choice([1000, 4000, 512_000]),
             segment_jobs_max=self.random.choice([2, 5, 30]),
+            # In every third run two or three segments fit into memory.
+            segment_cache_bytes=2000 if self.has_small_cache else 64_000_000,
             payload_inline_max=self.random.choice([0, 26, 26, 1000]),
             collect_after_s=self.collect_after_s,
             archive_jobs_max=self.random.choice([1, 5, 1000]),

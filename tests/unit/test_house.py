@@ -58,7 +58,7 @@ FLOORS = [
     {"state"},
     {"timeouts", "told", "difference", "glance"},
     {"codec", "operation", "stale"},
-    {"storage", "patience", "pending"},
+    {"storage", "patience", "pending", "admission"},
     {"lookout", "riders", "overdue"},
     {"commit", "side_objects"},
     {

@@ -21,7 +21,7 @@ from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.ledger import StagedPart
 from bucketq.limits import Limit, Limits
-from bucketq.operation import Batch, Crash, Dequeue, DequeueSegment, Nack, SettleSegment
+from bucketq.operation import Batch, Crash, Dequeue, DequeueSegment, LookUp, Nack, SettleSegment
 from bucketq.segment import Hold, is_plain
 from bucketq.segment_claim import CompletedJobs, SegmentClaim, given_back
 from bucketq.segment_lines import SegmentLines, SegmentWriter
@@ -282,11 +282,25 @@ def test_what_a_batch_staged_is_taken_back_if_the_batch_has_to_wait():
     loaded.state.enqueue_segments([other])
     before = encode(loaded.state)
     settle = SettleSegment(loaded.claim.claim, (staged(jobs),), (), (), LATER)
-    batch = Batch("client", 1, 0, (settle, Dequeue("other", 1, "token-2", LATER)), LATER)
+    batch = Batch("client", 1, 0, (settle, LookUp("d")), LATER)
     with pytest.raises(SegmentNeededError):
         loaded.state.apply(batch)
     assert encode(loaded.state) == before
     assert loaded.state.ledger.sealed == {}
+
+
+def test_a_dequeue_that_needs_a_segment_does_not_hold_up_the_rest_of_its_batch():
+    loaded = Loaded()
+    jobs = loaded.claimed()
+    other = segment_of([replace(loaded.jobs[0], id="d", entrypoint="other")], "bb")[0]
+    loaded.state.enqueue_segments([other])
+    settle = SettleSegment(loaded.claim.claim, (staged(jobs),), (), (), LATER)
+    dequeue = Dequeue("other", 1, "token-2", LATER)
+    answers = loaded.state.apply(Batch("client", 1, 0, (settle, dequeue), LATER)).answers
+    assert answers == [None, None], "its caller asks again"
+    assert loaded.state.completed_total == 3
+    with pytest.raises(SegmentNeededError):
+        loaded.state.apply(Batch("client", 2, 0, (dequeue,), LATER))
 
 
 def test_a_batch_that_is_sent_again_is_told_the_claim_again():
@@ -357,10 +371,11 @@ def test_the_shelf_keeps_the_parts_that_are_on_their_way():
     shelf = Shelf()
     shelf.put(part, content)
     shelf.keep_only([], [part])
-    assert len(shelf.lines(part)) == 1
+    assert shelf.find_line(part, "a") is not None
     shelf.keep_only([], [])
+    shelf.serve(None)
     with pytest.raises(SegmentNeededError):
-        shelf.lines(part)
+        shelf.find_line(part, "a")
     shelf.miss(part)
     with pytest.raises(CorruptStateError, match="no such object"):
-        shelf.lines(part)
+        shelf.find_line(part, "a")

@@ -1,6 +1,6 @@
 """QueueState <-> JSON bytes. The only place that knows the format of queue.json.
 
-    {"format":8,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
+    {"format":9,"version":7,"sequence":5002,"enqueued_total":5002,…,"writers":{…},"segments":[
     {"name":"backlog/…","entrypoint":"mail","count":5000,"first":[0,0,3],"last":[0,0,5002],…}
     ],"jobs":[
     {"id":"…","entrypoint":"mail","created_at":"…","seq":1,"json":{"to":"alice"}},

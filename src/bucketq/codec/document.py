@@ -21,7 +21,7 @@ from bucketq.sessions import SessionMark
 from bucketq.signatures import Signature
 from bucketq.turns import TurnLine
 
-FORMAT = 8
+FORMAT = 9
 Day = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\d$")]
 
 

@@ -33,6 +33,7 @@ from bucketq.operation.operation import (
     enqueued_by,
     knowing,
     operations_in,
+    questions_of,
     within,
 )
 from bucketq.operation.segment_claims import (
@@ -86,5 +87,6 @@ __all__ = [
     "enqueued_by",
     "knowing",
     "operations_in",
+    "questions_of",
     "within",
 ]

@@ -11,6 +11,7 @@ import msgspec
 from bucketq.job import Job
 from bucketq.segment import Segment
 from bucketq.state import QueueState
+from bucketq.state.backlog import WaitingPart
 
 
 class Spill(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +31,22 @@ class Merge(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> list[Segment]:
         return [] if state.merge(self.old, self.new) else list(self.new)
+
+
+class SortOut(msgspec.Struct, frozen=True, gc=False):
+    """Let segments of waiting jobs stand for the due jobs of a scheduled one; return those not taken in."""
+
+    old: Segment
+    waiting: tuple[WaitingPart, ...]
+    rest: tuple[Segment, ...]
+
+    @property
+    def new(self) -> tuple[Segment, ...]:
+        """All segments that were written for it."""
+        return (*(part.segment for part in self.waiting), *self.rest)
+
+    def __call__(self, state: QueueState) -> list[Segment]:
+        return [] if state.sort_out(self.old, self.waiting, self.rest) else list(self.new)
 
 
 class Seal(msgspec.Struct, frozen=True, gc=False):

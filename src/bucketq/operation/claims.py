@@ -13,9 +13,12 @@ from bucketq.job import Claim, Job
 from bucketq.state import QueueState
 from bucketq.wanted import Wanted
 
+# A dequeue waits for no more segments to fill its batch.
+_DEFERRALS_MAX = 8
+
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
-    """Claim up to `batch_size` waiting jobs. None if there may be some, behind many that have expired."""
+    """Claim up to `batch_size` waiting jobs. None if there may be some, and the caller should ask again."""
 
     wanted: Wanted
     batch_size: int
@@ -26,8 +29,10 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     at_hand: bool = False
 
     def __call__(self, state: QueueState) -> list[Job] | None:
+        changes_before = state.changes
         state.fire(self.now)
-        state.wake(self.now, self.wanted)
+        if not state.wake(self.now, self.wanted):
+            return None
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             if self.at_hand and state.is_next_in_segment(self.wanted):
@@ -37,14 +42,24 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
             except MoreExpiredError:
                 return claimed or None
             except (SegmentNeededError, QueueFullError) as error:
-                # A short batch is better than none; but there is room to read one more segment.
-                if not claimed or (isinstance(error, SegmentNeededError) and not state.shelf.is_full):
+                if isinstance(error, SegmentNeededError) and not claimed and state.changes != changes_before:
+                    # Jobs came into line. That is committed first: the segments for it are within reach now.
+                    return None
+                if not claimed or (isinstance(error, SegmentNeededError) and _can_wait_for(error, state)):
                     raise
                 break
             if job is None:
                 break
             claimed.append(job)
         return claimed
+
+
+def _can_wait_for(error: SegmentNeededError, state: QueueState) -> bool:
+    """Whether a dequeue that has claimed some jobs should wait for a segment with more.
+
+    Else a short batch is returned: the segments that it has used may not be within reach again.
+    """
+    return state.shelf.has_room_for(error.segments[0]) and state.shelf.findings.deferrals < _DEFERRALS_MAX
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):

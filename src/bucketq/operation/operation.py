@@ -22,6 +22,7 @@ from bucketq.operation.chores import (
     Merge,
     ReadLedger,
     Seal,
+    SortOut,
     Spill,
 )
 from bucketq.operation.claims import (
@@ -42,6 +43,7 @@ from bucketq.operation.retelling import from_kept, to_keep, told_by
 from bucketq.operation.schedules import Fire, ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, ReleaseSegment, SettleSegment
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.segment_lines import Question
 from bucketq.sessions import SessionMark
 from bucketq.state import QueueState
 from bucketq.trace_context import TraceContext
@@ -84,7 +86,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         if state.sessions.is_forgotten(self.session, self.seen_version):
             raise SessionForgottenError(state.version)
         before = state.changes
-        answers = [operation and _attempted(state, operation) for operation in self.operations]
+        answers = [operation and self._attempted(state, operation, before) for operation in self.operations]
         if state.changes != before:
             kept = {
                 str(number): kept
@@ -107,14 +109,17 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             for number, operation in enumerate(self.operations)
         ]
 
-
-def _attempted(state: QueueState, operation: "Operation") -> Any:
-    try:
-        return state.attempt(operation)
-    except SegmentNeededError:
-        raise
-    except BucketQError as error:
-        return error
+    def _attempted(self, state: QueueState, operation: "Operation", changes_before: int) -> Any:
+        try:
+            return state.attempt(operation)
+        except SegmentNeededError:
+            # A caller of dequeue asks again. With many of them, their segments may not be within reach all at
+            # the same time; so what the others have changed is committed without it.
+            if isinstance(operation, Dequeue | DequeueSegment) and state.changes != changes_before:
+                return None
+            raise
+        except BucketQError as error:
+            return error
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
@@ -157,6 +162,7 @@ Operation = (
     | SettleMany
     | Spill
     | Merge
+    | SortOut
     | Seal
     | DropArchived
     | Expire
@@ -195,6 +201,29 @@ def enqueued_by(operation: Operation) -> list[Job]:
         case Transact():
             return [job for part in operation.operations for job in enqueued_by(part)]
     return []
+
+
+def questions_of(operation: Operation) -> Iterator[Question]:
+    """The jobs that the operation may look for in segments."""
+    match operation:
+        case LookUp():
+            yield Question(operation.job_id)
+        case Enqueue() | Adopt():
+            for job in operation.jobs:
+                yield from map(Question, job.after)
+                if job.key is not None:
+                    yield Question(job.key, is_key=True)
+        case EnqueueBatch() | Load():
+            yield from questions_of(operation.part)
+        case Cancel() | Redrive() | Discard():
+            yield Question(operation.job_id)
+        case SettleMany():
+            for one in operation.parts:
+                yield from questions_of(one)
+        case Transact() | Batch():
+            for part in operation.operations:
+                if part is not None:
+                    yield from questions_of(part)
 
 
 def within(operation: Operation, trace: TraceContext) -> Operation:

@@ -27,7 +27,8 @@ class DequeueSegment(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> SegmentClaim | None:
         state.fire(self.now)
-        state.wake(self.now, self.entrypoint)
+        if not state.wake(self.now, self.entrypoint):
+            return None
         segment = state.claim_segment(self.entrypoint, self.token, self.now, self.worker)
         return SegmentClaim(segment, state.version) if segment is not None else None
 

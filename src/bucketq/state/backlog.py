@@ -4,6 +4,7 @@ A segment's content comes from the shelf. Where it is not there yet, SegmentNeed
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,8 +20,13 @@ from bucketq.unique import Holder
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _NEW = (JobStatus.QUEUED, JobStatus.SCHEDULED)
 _SEGMENT_LINE_BYTES = 300
-# A segment that so many jobs have left one by one is given up: each costs in every commit.
-_HOLES_MAX = 500
+
+
+class WaitingPart(NamedTuple):
+    """A segment of jobs that have become due, and the last turn of each of its tenants, counted from 1."""
+
+    segment: Segment
+    last_turns: dict[str, int]
 
 
 class WithBacklog(View):
@@ -91,15 +97,46 @@ class WithBacklog(View):
     def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> bool:
         """Let segments stand for others that held the same jobs.
 
-        False if a job has left one of those meanwhile: then nothing is changed.
+        False if a job has left one of those meanwhile: then nothing is changed. Only a single segment
+        that replaces a single one bears that: the job leaves the new one too.
         """
         for segment in new:
             self._refuse_collected(segment.name)
-        held = {segment.name: segment for segment in self.backlog}
-        if any(held.get(segment.name) != segment for segment in old):
+        held = [one for one in self.backlog if any(one.name == segment.name for segment in old)]
+        if len(held) < len(old):
             return False
-        self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
+        if len(old) == len(new) == 1 and held[0] == replace(old[0], count=held[0].count, holes=held[0].holes):
+            left = held[0].holes[len(old[0].holes) :]
+            new = (replace(new[0], count=new[0].count - len(left), holes=left),)
+        elif sorted(held, key=lambda one: one.name) != sorted(old, key=lambda one: one.name):
+            return False
+        self.backlog = self.backlog.replaced(held, new)
         self.dropped += [name for segment in old for name in segment.objects]
+        self.changes += 1
+        return True
+
+    def sort_out(self, old: Segment, waiting: Iterable[WaitingPart], rest: Iterable[Segment]) -> bool:
+        """Let segments of waiting jobs stand for the due jobs of a scheduled one, and others for the rest.
+
+        False if it was changed meanwhile, or its jobs need turns and got none: then nothing is changed.
+        """
+        waiting = tuple(waiting)
+        is_of_one_priority = all(part.segment.first[0] == part.segment.last[0] for part in waiting)
+        held = next((one for one in self.backlog if one == old), None)
+        if held is None or (self.turns and not is_of_one_priority):
+            return False
+        new = list(rest)
+        for segment, last_turns in waiting:
+            line = segment.entrypoint, segment.first[0]
+            base = self.turns.base(*line, None) if last_turns else self.turns.next(*line, None)
+            for tenant, turn in last_turns.items():
+                if base + turn > self.turns.base(*line, tenant):
+                    self.turns.give(*line, tenant, base + turn)
+            new.append(segment.moved(0, base))
+        for segment in new:
+            self._refuse_collected(segment.name)
+        self.backlog = self.backlog.replaced([held], new)
+        self.dropped += old.objects
         self.changes += 1
         return True
 
@@ -120,8 +157,6 @@ class WithBacklog(View):
         self.changes += 1
         if left is None:
             self.dropped += segment.objects
-        elif len(left.holes) > _HOLES_MAX:
-            self.absorb(left)
 
     def _bring_some_in(self, segment: Segment, until: Key | None = None) -> None:
         # Half of what stays, so that it is not soon sent back.

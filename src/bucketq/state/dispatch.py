@@ -84,33 +84,58 @@ class WithDispatch(WithEndings):
         """When a job that waits for a rate may begin; None if there is none."""
         return self._dispatcher.next_refill(now) if self.limits else None
 
-    def wake(self, now: datetime, wanted: Wanted = None) -> None:
-        """Let scheduled jobs whose time has come stand in line, of very many not all at once.
+    def wake(self, now: datetime, wanted: Wanted = None) -> bool:
+        """Let the due scheduled jobs of some entrypoints, or of all, stand in line. False if more are due.
 
-        Segments are looked into for some entrypoints, or for all.
+        A whole segment becomes one of waiting jobs, if its jobs are sorted for that. From others they come
+        into queue.json, as far as there is room. If there is none, they have to be sorted into segments of
+        waiting jobs first: a job that is still in a segment by its time might be the most urgent one.
         """
-        if self._table.due.first() is None and self.backlog.first_scheduled(wanted) is None:
-            return
         latest = (due_key(now)[0], _LAST, _LAST)
-        self._wake_in_file(latest)
-        for due in self._due_segments(wanted, latest):
-            segment: Segment | None = due
-            while segment is not None and segment.first <= latest and self._takes_more(due.entrypoint):
-                self._bring_some_in(segment, latest)
-                self._wake_in_file(latest)
-                segment = self.backlog.first_scheduled(due.entrypoint)
-
-    def _wake_in_file(self, latest: Key) -> None:
         while (job := self._table.due.first()) is not None and key_of(job) <= latest:
             self._put(self._in_line(replace(job, status=_QUEUED)))
+        has_woken = False
+        for entrypoint in [segment.entrypoint for segment in self._due_segments(wanted, latest, now)]:
+            while (segment := self.backlog.first_scheduled(entrypoint)) and segment.first <= latest:
+                try:
+                    self._wake_segment(segment, latest)
+                except SegmentNeededError:
+                    # What came into line so far must not be lost: its segment may not be within reach again.
+                    if has_woken:
+                        return False
+                    raise
+                has_woken = True
+        return True
 
-    def _due_segments(self, wanted: Wanted, latest: Key) -> list[Segment]:
-        """Of each entrypoint the first segment with scheduled jobs, if it is due."""
-        return [segment for segment in self.backlog.firsts_scheduled(wanted) if segment.first <= latest]
+    def _wake_segment(self, segment: Segment, latest: Key) -> None:
+        """Let due jobs of a segment stand in line: all of them, or as many as queue.json has room for."""
+        if segment.in_line is not None and segment.last <= latest and not self.turns:
+            first, last = segment.in_line
+            waiting = replace(segment, status=_QUEUED, first=first, last=last, in_line=None)
+            self.backlog = self.backlog.replaced([segment], [waiting])
+            self.changes += 1
+            return
+        ready, settings = self._table.ready, self.settings
+        jobs_max = settings.hot_jobs_max - ready.count() + self._dispatcher.parked
+        bytes_max = settings.hot_bytes_max - ready.size
+        if jobs_max <= 0 or bytes_max <= 0:
+            raise self.shelf.sort_out(segment, latest)
+        taken, left = self.shelf.take(segment, jobs_max, bytes_max, latest)
+        # Where the first ones have left, the next one may not be due.
+        self._bring_in(segment, [self._woken(job, latest) for job in taken], left)
 
-    def _takes_more(self, entrypoint: str) -> bool:
-        """Whether not too many jobs of an entrypoint stand in line here already."""
-        return self._table.ready.count(entrypoint) - self._dispatcher.parked < self.settings.hot_jobs_max
+    def _woken(self, job: Job, latest: Key) -> Job:
+        return self._in_line(replace(job, status=_QUEUED)) if key_of(job) <= latest else job
+
+    def _due_segments(self, wanted: Wanted, latest: Key, now: datetime) -> list[Segment]:
+        """Of each entrypoint of which a job may begin, the first segment of scheduled jobs, if it is due."""
+        first = self.backlog.first_scheduled(wanted)
+        if first is None or first.first > latest:
+            return []
+        firsts = [segment for segment in self.backlog.firsts_scheduled(wanted) if segment.first <= latest]
+        if not self._is_limited:
+            return firsts
+        return [segment for segment in firsts if self._dispatcher.room(segment.entrypoint, now)]
 
     def set_limits(self, limits: Limits) -> None:
         """Go by other limits from now on; what runs goes on."""
@@ -172,10 +197,7 @@ class WithDispatch(WithEndings):
         latest = (due_key(now)[0], _LAST, _LAST)
         job = self._table.due.first()
         # One in the file is brought into line by whoever comes, and is due no more.
-        return (job is not None and key_of(job) <= latest) or any(
-            self._takes_more(segment.entrypoint) and self._dispatcher.room(segment.entrypoint, now) > 0
-            for segment in self._due_segments(wanted, latest)
-        )
+        return (job is not None and key_of(job) <= latest) or bool(self._due_segments(wanted, latest, now))
 
     def _go_by(self, limits: Limits) -> None:
         self.limits, self._is_limited = limits, bool(limits)

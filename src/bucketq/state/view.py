@@ -86,7 +86,7 @@ class View(Contents):
         if line := line_of(self.ledger.lines(), job_id):
             return Ending.of_line(line)
         for part in self.ledger.parts():
-            if part.may_hold(job_id) and (line := line_of(self.shelf.lines(part), job_id)):
+            if part.may_hold(job_id) and (line := self.shelf.find_line(part, job_id)):
                 return Ending.of_line(line)
         found = (self.shelf.find(segment, job_id) for segment in self.backlog.may_hold(job_id))
         return next((job for job in found if job is not None), None)

@@ -1,0 +1,214 @@
+"""A backlog that is larger than the segment cache: every call is answered, and queue.json stays small."""
+
+import asyncio
+import json
+from itertools import chain
+
+import pytest
+from faulty import FaultyStorage
+
+from bucketq import BrokerQueue, DirectQueue, Settings
+from bucketq.operation import Batch, Enqueue, LookUp
+from bucketq.testing.virtual_time import VirtualClock, run
+
+# A segment has 20 jobs of about 300 bytes: two of them fit into the cache.
+SMALL = {
+    "hot_jobs_max": 40,
+    "hot_bytes_max": 16_000,
+    "segment_jobs_max": 20,
+    "segment_cache_bytes": 14_000,
+    "payload_inline_max": 4_000,
+    # Finished jobs on their way to the archive are in queue.json too.
+    "archive": False,
+}
+ANSWERED_WITHIN_S = 600
+
+
+def opened(kind, storage, **settings):
+    return kind(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+
+
+both_kinds = pytest.mark.parametrize("kind", [BrokerQueue, DirectQueue])
+
+
+async def within(call):
+    """A call that hangs fails; the time is virtual."""
+    async with asyncio.timeout(ANSWERED_WITHIN_S):
+        return await call
+
+
+async def drain(q, entrypoint=None, batch_size=10):
+    served = []
+    while jobs := await within(q.dequeue(entrypoint, batch_size=batch_size)):
+        served += jobs
+        assert await q.ack_many(jobs) == []
+    return served
+
+
+def largest(storage):
+    return max(map(len, storage.versions))
+
+
+@both_kinds
+def test_due_jobs_of_many_entrypoints_are_served_though_they_do_not_fit_into_the_cache(kind):
+    async def main():
+        storage = FaultyStorage()
+        async with opened(kind, storage) as q:
+            for number in range(9):
+                await q.enqueue_many(f"e{number}", ["x" * 100] * 60, delay=10, tenant="acme")
+            await asyncio.sleep(11)
+            del storage.versions[:]
+            assert len(await drain(q)) == 9 * 60
+        assert largest(storage) < 3 * SMALL["hot_bytes_max"]
+
+    run(main())
+
+
+@both_kinds
+def test_large_due_jobs_of_one_entrypoint_do_not_make_the_file_large(kind):
+    async def main():
+        storage = FaultyStorage()
+        async with opened(kind, storage) as q:
+            for priority in (2, 1, 0):
+                await q.enqueue_many("mail", ["x" * 3000] * 60, delay=10, priority=priority)
+            await asyncio.sleep(11)
+            del storage.versions[:]
+            jobs = await within(q.dequeue("mail"))
+            assert largest(storage) < 2 * SMALL["hot_bytes_max"], "one dequeue brought in what fits"
+            await q.ack_many(jobs)
+            served = [*jobs, *await drain(q, "mail", batch_size=2)]
+        assert [job.priority for job in served] == [0] * 60 + [1] * 60 + [2] * 60
+        assert largest(storage) < 2 * SMALL["hot_bytes_max"]
+
+    run(main())
+
+
+def test_due_jobs_of_a_paused_queue_stay_where_they_are():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage) as q:
+            for number in range(5):
+                await q.enqueue_many(f"e{number}", range(100), delay=10)
+            await q.pause()
+            await asyncio.sleep(11)
+            reads = storage.object_reads
+            assert await within(q.dequeue(batch_size=10)) == []
+            assert storage.object_reads == reads
+            assert (await q.stats()).scheduled == 500
+            await q.resume()
+            assert len(await drain(q)) == 500
+
+    run(main())
+
+
+@both_kinds
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_the_most_urgent_due_job_is_next_however_many_are_due(kind, is_alike):
+    async def main():
+        storage = FaultyStorage()
+        async with opened(kind, storage) as q:
+            delays = [10] * 200 if is_alike else [10 + (7 * number) % 20 for number in range(200)]
+            jobs = [
+                await q.enqueue("mail", number, priority=5 if is_alike else number % 3 + 1, delay=delay)
+                for number, delay in enumerate(delays)
+            ]
+            urgent = await q.enqueue("mail", "urgent", priority=0, delay=31)
+            await asyncio.sleep(40)
+            served = await drain(q, "mail", batch_size=1)
+        expected = [urgent, *sorted(jobs, key=lambda job: (job.priority, job.json()))]
+        assert [job.json() for job in served] == [job.json() for job in expected]
+
+    run(main())
+
+
+def test_tenants_take_turns_among_jobs_that_come_due_together():
+    async def main():
+        async with opened(BrokerQueue, FaultyStorage()) as q:
+            for number in range(150):
+                await q.enqueue("mail", number, tenant="flood", delay=10)
+            for number in range(3):
+                await q.enqueue("mail", number, tenant="small", delay=10)
+            await q.enqueue("mail", "urgent", tenant="flood", priority=-1, delay=11)
+            await asyncio.sleep(20)
+            served = [(job.tenant, job.json()) for job in await drain(q, "mail", batch_size=1)]
+        assert served[0] == ("flood", "urgent")
+        assert {one for one in served[1:30] if one[0] == "small"} == {
+            ("small", 0),
+            ("small", 1),
+            ("small", 2),
+        }
+        assert [number for tenant, number in served[1:] if tenant == "flood"] == list(range(150))
+
+    run(main())
+
+
+@both_kinds
+def test_a_job_waits_for_parents_all_over_the_backlog(kind):
+    async def main():
+        storage = FaultyStorage()
+        async with opened(kind, storage) as q:
+            ids = [*await q.enqueue_many("parent", ["x" * 100] * 400)]
+            reads = storage.object_reads
+            child = await within(q.enqueue("child", after=ids[::20]))
+            assert len(child.after) == 20
+            assert storage.object_reads - reads <= 25, "each segment is read once"
+            await drain(q, "parent")
+            assert [job.id for job in await drain(q, "child")] == [child.id]
+
+    run(main())
+
+
+def test_a_client_batch_finds_jobs_all_over_the_backlog():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage) as q:
+            ids = [*await q.enqueue_many("mail", ["x" * 100] * 400)]
+            keyed = [await q.enqueue("keyed", "x" * 100, key=f"key-{number}") for number in range(200)]
+            doubles = tuple(Enqueue((q._new_job("keyed", b"", 0, {"key": job.key}),)) for job in keyed[::10])
+            lookups = tuple(map(LookUp, ids[::20]))
+            batch = Batch("client", 1, 0, (*lookups, *doubles), q._clock.now())
+            reads = storage.object_reads
+            answers = (await within(q._submit(batch))).answers
+            assert [job.id for job in answers[: len(lookups)]] == ids[::20]
+            returned = chain.from_iterable(answers[len(lookups) :])
+            assert [job.id for job in returned] == [job.id for job in keyed[::10]]
+            assert storage.object_reads - reads <= 80
+
+    run(main())
+
+
+def test_many_callers_who_need_different_segments_take_turns():
+    async def main():
+        storage = FaultyStorage()
+        storage.object_latency_s = 0.05
+        async with opened(BrokerQueue, storage) as q:
+            for number in range(30):
+                await q.enqueue_many(f"e{number}", ["x" * 100] * 40)
+            claimed = await asyncio.gather(
+                *(within(q.dequeue(f"e{number}", batch_size=5)) for number in range(30))
+            )
+            assert all(claimed)
+            cache = q._group._committer.shelf
+            assert cache._size <= 2 * SMALL["segment_cache_bytes"]
+            assert cache._pinned == {}
+
+    run(main())
+
+
+def test_a_segment_that_many_jobs_have_left_is_written_again_and_does_not_come_into_the_file():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage, segment_jobs_max=1000, segment_cache_bytes=10**6) as q:
+            ids = [*await q.enqueue_many("mail", ["x" * 100] * 1000)]
+            for job_id in ids[100:900:2]:
+                await q.cancel(job_id)
+            await asyncio.sleep(60)
+            await q.enqueue("other")
+            await asyncio.sleep(60)
+            segments = json.loads(storage.versions[-1])["segments"]
+            assert all(len(segment.get("holes", [])) <= 250 for segment in segments)
+            assert largest(storage) < 2 * SMALL["hot_bytes_max"]
+            left = [*ids[:100], *ids[101:900:2], *ids[900:]]
+            assert [job.id for job in await drain(q, "mail")] == left
+
+    run(main())
