@@ -82,3 +82,31 @@ def test_what_it_did_can_be_told_as_json(tmp_path, capsys):
     told = typed(capsys, "init", "--json").json
     assert told == {"url": f"{tmp_path.as_uri()}/queue.json", "written": ["bucketq.toml", "jobs.py"]}
     assert typed(capsys, "init", "--json").json["written"] == []
+
+
+def test_another_url_than_the_one_in_bucketq_toml_is_rejected(tmp_path, capsys, monkeypatch):
+    old, new = f"file://{tmp_path}/old.json", f"file://{tmp_path}/new.json"
+    typed(capsys, "init", old)
+    before = (tmp_path / "bucketq.toml").read_text()
+    for arguments in (["init", new], ["init", "--url", new, "--json"]):
+        told = typed(capsys, *arguments)
+        assert (told.code, told.out) == (2, "")
+        assert all(part in told.err for part in (old, f'url = "{new}"'))
+    monkeypatch.setenv("BUCKETQ_URL", new)
+    assert typed(capsys, "init").code == 2
+    assert (tmp_path / "bucketq.toml").read_text() == before
+
+
+def test_the_url_of_bucketq_toml_can_be_given_again(tmp_path, capsys):
+    url = f"file://{tmp_path}/old.json"
+    typed(capsys, "init", url)
+    assert typed(capsys, "init", url).code == 0
+    assert typed(capsys, "init").code == 0
+
+
+def test_a_url_is_rejected_next_to_a_bucketq_toml_without_one(tmp_path, capsys):
+    (tmp_path / "bucketq.toml").write_text("[work]\nconcurrency = 3\n")
+    told = typed(capsys, "init", f"file://{tmp_path}/new.json")
+    assert (told.code, told.out) == (2, "")
+    assert f'url = "file://{tmp_path}/new.json"' in told.err
+    assert not (tmp_path / "jobs.py").exists()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bucketq.cli.configuration import CURRENT, FILE
+from bucketq.cli.configuration import CURRENT, FILE, Configuration
 from bucketq.cli.opened import queue_url
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json
@@ -40,12 +40,14 @@ async def init(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
     """Make a queue here: bucketq.toml, and jobs.py with a first job.
 
     Without a URL, here or in BUCKETQ_URL, the queue is the file queue.json of this folder. Nothing that is
-    there is changed.
+    there is changed. Exit code 2: bucketq.toml is there and names another queue.
     """
     from bucketq.url import connect
 
     is_said = at or url or CURRENT.get().url()
     named = queue_url(at, url) if is_said else (Path.cwd() / "queue.json").as_uri()
+    if is_said:
+        _check_same_queue(named, is_flag=bool(at or url))
     async with connect(named) as queue:
         # A bucket that is not there, or not ours, is told now rather than by the first job.
         await queue.stats()
@@ -58,6 +60,21 @@ async def init(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
         print(f"{name} is written" if is_new else f"{name} is there already, and stays as it is")
     print(_NEXT)
     return 0
+
+
+def _check_same_queue(url: str, is_flag: bool) -> None:
+    """Raise ConfigurationError if bucketq.toml of this folder exists and would not lead to this queue."""
+    if not Path(FILE).exists():
+        return
+    there = Configuration.read(FILE, {}).url()
+    # BUCKETQ_URL next to a file without a URL leads every command to that queue.
+    if there.value == url if there else not is_flag:
+        return
+    names = f"names the queue {there.value}" if there else "names no queue"
+    raise ConfigurationError(
+        f"cannot make a queue at {url}: {FILE} of this folder {names}, and init does not change it. Set"
+        f' url = "{url}" in {FILE}, or run init in another folder'
+    )
 
 
 def _write(path: Path, content: str) -> bool:
