@@ -4,8 +4,10 @@ import os
 import sys
 
 import pytest
+import typer
 
 from bucketq.cli.__main__ import main
+from bucketq.cli.app import app
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,93 @@ def test_what_newcomers_get_wrong(capsys, arguments, says):
     out, err = capsys.readouterr()
     assert says in err
     assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["pause", "{url}"],
+        ["resume", "{url}"],
+        ["limit", "{url}", "--max-running", "1"],
+        ["enqueue", "{url}"],
+        ["show", "{url}"],
+        ["retry", "1", "{url}"],
+        ["discard", "{url}"],
+        ["cancel", "{url}"],
+        ["schedules", "add", "{url}", "mail", "--every", "60s"],
+        ["schedules", "add", "mail", "{url}", "--every", "60s"],
+        ["schedules", "remove", "{url}"],
+        ["export", "{url}"],
+        ["import", "{url}"],
+        ["work", "{url}"],
+    ],
+)
+@pytest.mark.parametrize("url", ["s3://bucket/jobs.json", "grpcs://broker:7420"])
+def test_a_url_where_something_else_is_expected_is_rejected(tmp_path, monkeypatch, capsys, arguments, url):
+    monkeypatch.setenv("BUCKETQ_URL", f"file://{tmp_path}/queue.json")
+    assert main([one.format(url=url) for one in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert f"must not be a URL, got {url}" in err
+    assert f"pass --url {url}" in err
+    assert (out, os.listdir(tmp_path)) == ("", [])
+
+
+def test_every_argument_that_is_no_url_rejects_one():
+    """A new command cannot forget it."""
+    takes_urls = {"URL", "BEFORE", "AFTER", "PAYLOAD"}
+    # These never reach a queue.
+    without_queue = {"token", "config"}
+    root = typer.main.get_command(app)
+    commands = dict(root.commands)
+    for name in without_queue:
+        del commands[name]
+    found = set()
+    while commands:
+        name, command = commands.popitem()
+        commands |= {f"{name} {below}": one for below, one in getattr(command, "commands", {}).items()}
+        for one in command.params:
+            if one.param_type_name == "argument" and one.metavar not in takes_urls:
+                found.add(one.metavar)
+                value = ["s3://bucket/jobs.json"] if one.nargs == -1 else "s3://bucket/jobs.json"
+                with pytest.raises(typer.BadParameter, match="must not be a URL"):
+                    one.process_value(typer.Context(command), value)
+    assert found == {"ENTRYPOINT", "ID", "NAME", "FILE", "APP"}
+
+
+def test_a_url_with_a_secret_is_not_repeated(capsys):
+    assert main(["pause", "s3://key:secret@bucket/jobs.json"]) == 2
+    assert "secret" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["pause", ""],
+        ["resume", ""],
+        ["redrive", "--entrypoint", ""],
+        ["discard", "--error", "", "--entrypoint", "mail"],
+        ["pause", "--url", ""],
+        ["jobs", ""],
+        ["gc", ""],
+    ],
+)
+def test_an_empty_value_is_rejected_and_never_means_all(tmp_path, monkeypatch, capsys, arguments):
+    # Such as that of an unset variable of a shell.
+    monkeypatch.setenv("BUCKETQ_URL", f"file://{tmp_path}/queue.json")
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert "must not be empty" in err
+    assert (out, os.listdir(tmp_path)) == ("", [])
+
+
+@pytest.mark.parametrize("option", [["--url", "file:///elsewhere/queue.json"], ["--json"]])
+def test_options_of_schedules_that_its_commands_would_not_see_are_rejected(
+    tmp_path, monkeypatch, capsys, option
+):
+    monkeypatch.setenv("BUCKETQ_URL", f"file://{tmp_path}/queue.json")
+    assert main(["schedules", *option, "add", "poll", "fetch", "--every", "60s"]) == 2
+    assert f"pass {option[0]} after `schedules add`" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(

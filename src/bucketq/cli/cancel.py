@@ -2,17 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
 from bucketq.errors import JobNotFoundError
 
 
 async def cancel(
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")],
+    job_ids: Annotated[list[str], argument("ID", "The jobs.")],
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Entrypoint, Limit, Url
+from bucketq.cli.options import AsJson, Entrypoint, Limit, Url, argument, not_empty
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
@@ -15,8 +15,11 @@ from bucketq.words import spell_jobs
 if TYPE_CHECKING:
     from bucketq.queue import Queue
 
-_Ids = Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")]
-_Error = Annotated[str, typer.Option(metavar="TEXT", help="Only those whose last error has this in it.")]
+_Ids = Annotated[list[str], argument("ID", "The jobs.")]
+_Error = Annotated[
+    str,
+    typer.Option(metavar="TEXT", help="Only those whose last error has this in it.", callback=not_empty),
+]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and say how many.")]
 
 
@@ -67,7 +70,7 @@ async def redrive(
 
 
 async def discard(
-    job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The jobs.")] = None,
+    job_ids: Annotated[list[str] | None, argument("ID", "The jobs.")] = None,
     entrypoint: Entrypoint = "",
     error: _Error = "",
     everything: Annotated[bool, typer.Option("--all", help="All dead jobs.")] = False,

@@ -11,7 +11,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
@@ -26,7 +26,7 @@ _TOLD_EVERY = 1000
 
 
 async def enqueue(
-    entrypoint: Annotated[str, typer.Argument(metavar="ENTRYPOINT", help="Which handler is to do it.")],
+    entrypoint: Annotated[str, argument("ENTRYPOINT", "Which handler is to do it.")],
     payload: Annotated[
         str, typer.Argument(metavar="PAYLOAD", help="What it is given, as JSON; - is standard input.")
     ] = "",

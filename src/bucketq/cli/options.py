@@ -7,6 +7,7 @@ field, the flag, the environment variable and the name in bucketq.toml are the s
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -16,18 +17,63 @@ import typer
 
 T = TypeVar("T")
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def not_empty(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
+    """Reject an empty value, such as an unset shell variable: without a value a command acts on more."""
+    assert parameter.name is not None
+    source = context.get_parameter_source(parameter.name)
+    if value == "" and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter("must not be empty")
+    return value
+
+
+def _no_url(
+    context: typer.Context, parameter: typer.CallbackParam, value: str | list[str] | None
+) -> str | list[str] | None:
+    """Reject a URL: some commands take the queue as their argument, and others by --url only."""
+    from bucketq.cli.configuration import refuse_secret
+
+    if isinstance(value, str):
+        not_empty(context, parameter, value)
+    for one in [value] if isinstance(value, str) else value or ():
+        if _URL.match(one):
+            refuse_secret(one, "the URL")
+            raise typer.BadParameter(f"must not be a URL, got {one}. To choose the queue, pass --url {one}")
+    return value
+
+
+def argument(metavar: str, text: str) -> Any:
+    """An argument that is not the queue; a URL is rejected."""
+    return typer.Argument(metavar=metavar, help=text, callback=_no_url)
+
+
 # The queue, for a command that has no other argument; `Url` is for all.
 At = Annotated[
-    str, typer.Argument(metavar="URL", help="The queue, by its storage or a broker.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="The queue, by its storage or a broker.",
+        show_default=False,
+        callback=not_empty,
+    ),
 ]
 Url = Annotated[
     str,
     typer.Option(
-        "--url", "-u", metavar="URL", help="The queue. Default: BUCKETQ_URL, or that of bucketq.toml."
+        "--url",
+        "-u",
+        metavar="URL",
+        help="The queue. Default: BUCKETQ_URL, or that of bucketq.toml.",
+        callback=not_empty,
     ),
 ]
 Entrypoint = Annotated[
-    str, typer.Option("--entrypoint", "-e", metavar="TEXT", help="Only those of this entrypoint.")
+    str,
+    typer.Option(
+        "--entrypoint", "-e", metavar="TEXT", help="Only those of this entrypoint.", callback=not_empty
+    ),
 ]
 Limit = Annotated[int, typer.Option(metavar="N", min=0, help="So many at most; 0 is all of them.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show what changes.")]

@@ -8,9 +8,9 @@ from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
 from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.told import tell_json, tell_table
-from bucketq.errors import ScheduleNotFoundError
+from bucketq.errors import ConfigurationError, ScheduleNotFoundError
 from bucketq.words import spell_moment
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ def schedules(context: typer.Context, url: Url = "", as_json: AsJson = False) ->
       bucketq schedules add poll fetch_feed --every 60s
       bucketq schedules
     """
-    if context.invoked_subcommand is None:
-        import asyncio
+    if name := context.invoked_subcommand:
+        if flag := "--url" if url else "--json" if as_json else "":
+            raise ConfigurationError(f"pass {flag} after `schedules {name}`, not before {name}")
+        return
+    import asyncio
 
-        asyncio.run(_list(url, as_json))
+    asyncio.run(_list(url, as_json))
 
 
 async def _list(url: str, as_json: bool) -> None:
@@ -44,10 +47,8 @@ async def _list(url: str, as_json: bool) -> None:
 
 
 async def add(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What it is called; one of the same name is replaced.")
-    ],
-    entrypoint: Annotated[str, typer.Argument(metavar="ENTRYPOINT", help="Which handler is to do it.")],
+    name: Annotated[str, argument("NAME", "What it is called; one of the same name is replaced.")],
+    entrypoint: Annotated[str, argument("ENTRYPOINT", "Which handler is to do it.")],
     payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="What it is given, as JSON.")] = "",
     cron: Annotated[str, typer.Option(metavar="TEXT", help="When: '30 9 * * MON-FRI'.")] = "",
     tz: Annotated[str, typer.Option(metavar="ZONE", help="By the clocks of which place.")] = "UTC",
@@ -85,7 +86,7 @@ async def add(
 
 
 async def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which schedule.")],
+    name: Annotated[str, argument("NAME", "Which schedule.")],
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

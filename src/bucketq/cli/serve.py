@@ -14,7 +14,7 @@ import typer
 from bucketq.broker.allowance import Allowance, raise_open_files
 from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.opened import queue_url
-from bucketq.cli.options import Url
+from bucketq.cli.options import Url, not_empty
 from bucketq.cli.traces import Traces
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
@@ -95,7 +95,9 @@ async def serve(
     settings: Settings,
     logs: Logs,
     traces: Traces,
-    at: Annotated[str, typer.Argument(metavar="URL", help="The queue, by its storage.")] = "",
+    at: Annotated[
+        str, typer.Argument(metavar="URL", help="The queue, by its storage.", callback=not_empty)
+    ] = "",
     url: Url = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from bucketq.cli.lines import Line, complain, indented, one_line, tell
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.told import tell_json
 from bucketq.words import printable, spell_moment, spell_time
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def show(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
+    job_id: Annotated[str, argument("ID", "The job.")],
     payload: Annotated[
         bool, typer.Option("--payload", help="Write the payload to standard output, as it is, and no more.")
     ] = False,

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url
+from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
@@ -22,7 +22,7 @@ _STDIO = "-"
 
 
 async def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is standard output.")] = _STDIO,
+    file: Annotated[str, argument("FILE", "Where to; - is standard output.")] = _STDIO,
     archive: Annotated[bool, typer.Option("--archive", help="Add the finished jobs, to be read.")] = False,
     url: Url = "",
     as_json: AsJson = False,
@@ -57,7 +57,7 @@ async def export(
 
 
 async def import_file(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What to read; - is standard input.")],
+    file: Annotated[str, argument("FILE", "What to read; - is standard input.")],
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

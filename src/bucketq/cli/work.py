@@ -15,7 +15,7 @@ import typer
 
 from bucketq.cli.configuration import CURRENT, FILE
 from bucketq.cli.logs import Logs, log_to_stderr
-from bucketq.cli.options import Url, flag_of
+from bucketq.cli.options import Url, argument, flag_of
 from bucketq.cli.traces import Traces
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.settings import Settings
@@ -82,9 +82,7 @@ class Where:
 
 async def work(
     context: typer.Context,
-    app: Annotated[
-        str, typer.Argument(metavar="APP", help="The app, as module:name, such as myapp.jobs:app.")
-    ],
+    app: Annotated[str, argument("APP", "The app, as module:name, such as myapp.jobs:app.")],
     working: Working,
     where: Where,
     settings: Settings,
