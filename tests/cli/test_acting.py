@@ -101,7 +101,17 @@ def test_redrive_takes_those_that_fit_and_no_more_than_it_is_told(q, run):
     assert run("redrive", *chosen).out == "1 dead job redriven\n"
     assert {job.id for job in q.dead()} == set(others)
     assert {job.redrive_of for job in q.jobs(status="queued")} == set(fitting)
-    assert run("redrive").out == "2 dead jobs redriven\n"
+    assert run("redrive", "--all").out == "2 dead jobs redriven\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--limit", "5"], ["--dry-run"], ["--json"]])
+def test_redrive_takes_all_only_if_asked_to(q, run, arguments):
+    dead(q)
+    told = run("redrive", *arguments)
+    assert (told.code, told.out) == (2, "")
+    assert "--entrypoint" in told.err
+    assert "--all" in told.err
+    assert q.stats().dead == 1
 
 
 def test_discard_forgets_by_id_or_by_what_fits(q, run):

@@ -258,6 +258,9 @@ async def test_dead_jobs_are_chosen_by_type_and_error(http):
     chosen = {"type": "a", "error": "refused", "limit": 1}
     assert told(await http.post("/v1/dead/redrive", json=chosen)) == {"count": 1}
     assert told(await http.post("/v1/dead/discard", json={"error": "refused"})) == {"count": 2}
+    for deed in ("redrive", "discard"):
+        told(await http.post(f"/v1/dead/{deed}", json={"error": ""}), 400)
+        told(await http.post(f"/v1/dead/{deed}", json={"type": ""}), 400)
     [left] = told(await http.get("/v1/jobs?status=dead"))["jobs"]
     assert left["error"] == "timeout"
 

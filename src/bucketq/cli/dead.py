@@ -20,6 +20,7 @@ _Error = Annotated[
     str,
     typer.Option(metavar="TEXT", help="Only those whose last error has this in it.", callback=not_empty),
 ]
+_All = Annotated[bool, typer.Option("--all", help="All dead jobs.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and say how many.")]
 
 
@@ -49,18 +50,21 @@ async def retry(job_ids: _Ids, url: Url = "", as_json: AsJson = False) -> int:
 async def redrive(
     entrypoint: Entrypoint = "",
     error: _Error = "",
+    everything: _All = False,
     limit: Limit = 0,
     dry_run: _DryRun = False,
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:
-    """Do dead jobs again, all of them or those that fit.
+    """Do dead jobs again: those that fit, or all.
 
     \b
       bucketq redrive --entrypoint send_email --error refused --dry-run
 
     A job whose unique key another one has now stays dead.
     """
+    if not (entrypoint or error or everything):
+        raise ConfigurationError("which dead jobs: pass --entrypoint, --error, or --all")
     async with opened(url=url) as queue:
         if dry_run:
             count = await _count(queue, entrypoint, error, limit)
@@ -73,7 +77,7 @@ async def discard(
     job_ids: Annotated[list[str] | None, argument("ID", "The jobs.")] = None,
     entrypoint: Entrypoint = "",
     error: _Error = "",
-    everything: Annotated[bool, typer.Option("--all", help="All dead jobs.")] = False,
+    everything: _All = False,
     limit: Limit = 0,
     dry_run: _DryRun = False,
     url: Url = "",

@@ -156,7 +156,10 @@ def _dead(state: QueueState) -> Iterator[Finding]:
         (name, count) for (name, status), count in state.counts().most_common() if status is JobStatus.DEAD
     )
     told = ", ".join(f"{count} of {name}" for name, count in islice(dead, _NAMED_MAX))
-    advice = "`bucketq jobs --status dead` lists them with their errors, `bucketq redrive` runs them again."
+    advice = (
+        "`bucketq jobs --status dead` lists them with their errors, `bucketq redrive --entrypoint NAME` runs"
+        " them again."
+    )
     found = f"{state.stats.dead} have used up their attempts: {told}"
     yield Finding("dead jobs", Level.WARNING, found, advice)
 

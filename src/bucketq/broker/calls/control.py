@@ -90,7 +90,8 @@ class DeadJobs(Asked):
     """Which dead jobs: of a type, with this text in their last error, and how many at most."""
 
     type: Name | UnsetType = UNSET
-    error: str | UnsetType = UNSET
+    # An empty text fits to all errors.
+    error: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     limit: Whole | UnsetType = UNSET
 
 
