@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 # Further back nobody waits for; `jobs` reads all.
 _LOOKED_MAX = 20_000
+# An hour of the archive may be one object with a million lines.
+_DECODED_AT_ONCE = 1000
 
 OnDamage = Callable[[Damage], object]
 
@@ -75,10 +77,15 @@ class Archive:
         until: datetime | None = None,
         entrypoint: str | None = None,
         status: FinishedStatus | str | None = None,
+        newest_first: bool = False,
     ) -> AsyncIterator[ArchivedJob]:
-        """The jobs that finished from `since` on and before `until`, hour by hour."""
+        """The jobs that finished from `since` on and before `until`, hour by hour, the oldest hour first.
+
+        With `newest_first` the job that finished last comes first. Either way, it reads an object of the
+        archive only when its turn comes.
+        """
         selection = Selection.of(since, until, entrypoint, status)
-        async for jobs in self._batches(selection):
+        async for jobs in self._batches(selection, newest_first):
             for job in jobs:
                 yield job
 
@@ -89,13 +96,14 @@ class Archive:
         until: datetime | None = None,
         entrypoint: str | None = None,
         status: FinishedStatus | str | None = None,
+        newest_first: bool = False,
     ) -> Iterator[ArchivedJob]:
         """The same for code without an event loop."""
         selection = Selection.of(since, until, entrypoint, status)
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise ConfigurationError("an event loop is running here: use `async for … in archive.jobs()`")
-        for jobs in in_sync(self._batches(selection)):
+        for jobs in in_sync(self._batches(selection, newest_first)):
             yield from jobs
 
     async def newest(
@@ -105,14 +113,13 @@ class Archive:
         selection = Selection.of(entrypoint=entrypoint, status=status)
         found: list[ArchivedJob] = []
         looked = 0
-        async for lines in self._lines_backwards():
-            jobs = list(self._decoded(lines.last(_LOOKED_MAX - looked)))
+        async for jobs in self._backwards(selection):
+            found += selection.among(jobs[: _LOOKED_MAX - looked])
             looked += len(jobs)
-            found += selection.among(jobs)
-            # In the order of batches: within one, and between those of two brokers, times may differ.
+            # In the order of batches: between those of two brokers, times may differ.
             if len(found) >= limit or looked >= _LOOKED_MAX:
                 break
-        return sorted(found, key=lambda job: job.finished_at, reverse=True)[:limit]
+        return _newest_first(found)[:limit]
 
     async def find(self, job: Job | str) -> ArchivedJob | None:
         """The finished job with this id, or None. Its id tells from when on to look for it."""
@@ -160,7 +167,7 @@ class Archive:
     async def plan(self, selection: Selection) -> tuple[list[Piece], QueueState]:
         """The pieces to read, and what is still in queue.json, as of one version."""
         state = await self.state()
-        listed = await self._listed(state.ledger, selection)
+        listed = await self._listed(state.ledger.archived, selection)
         if ahead := [name for name in listed if name.last > state.version]:
             # Archived since, most likely.
             version = (await self.state()).version
@@ -219,7 +226,11 @@ class Archive:
                 found[name] = info.size_bytes
         return found
 
-    async def _batches(self, selection: Selection) -> AsyncIterator[list[ArchivedJob]]:
+    async def _batches(self, selection: Selection, newest_first: bool) -> AsyncIterator[list[ArchivedJob]]:
+        if newest_first:
+            async for jobs in self._backwards(selection):
+                yield list(selection.among(jobs))
+            return
         planned, state = await self.plan(selection)
         async for _, jobs in self.read(planned, state.ledger):
             yield list(selection.among(jobs))
@@ -229,20 +240,27 @@ class Archive:
             yield await self.sealed_lines(name, batch)
         yield ArchiveLines.of_finished(ledger.finished)
 
-    async def _lines_backwards(self) -> AsyncIterator[ArchiveLines]:
+    async def _backwards(self, selection: Selection) -> AsyncIterator[list[ArchivedJob]]:
+        """All jobs of the hours of a selection, some at a time, the newest first."""
+        async for lines in self._lines_backwards(selection):
+            for some in lines.backwards(_DECODED_AT_ONCE):
+                yield _newest_first(self._decoded(some))
+
+    async def _lines_backwards(self, selection: Selection) -> AsyncIterator[ArchiveLines]:
         state = await self.state()
         ledger = state.ledger
         yield ArchiveLines.of_finished(ledger.finished)
         for name, batch in reversed(ledger.sealed.items()):
             yield await self.sealed_lines(name, batch)
         for day in sorted(ledger.archived, reverse=True):
-            there = pieces(await self.objects_of(day), 1, state.version, without=_sealed(ledger))
+            listed = await self._listed([day], selection)
+            there = pieces(listed, 1, state.version, without=_sealed(ledger))
             for piece in sorted(there, key=lambda piece: (piece.name.hour, piece.last), reverse=True):
                 yield await self.lines(piece)
 
-    async def _listed(self, ledger: Ledger, selection: Selection) -> dict[ArchiveName, int]:
+    async def _listed(self, days: Iterable[str], selection: Selection) -> dict[ArchiveName, int]:
         listed: dict[ArchiveName, int] = {}
-        for day in sorted(ledger.archived):
+        for day in sorted(days):
             if selection.overlaps(f"{day}T00", f"{day}T23"):
                 listed |= await self.objects_of(day)
         return {name: size for name, size in listed.items() if selection.overlaps(name.hour, name.hour)}
@@ -263,6 +281,10 @@ class Archive:
                 yield decode_archived(line)
             except CorruptStateError as error:
                 self._on_damage(Damage(lines.name, number, str(error)))
+
+
+def _newest_first(jobs: Iterable[ArchivedJob]) -> list[ArchivedJob]:
+    return sorted(jobs, key=lambda job: job.finished_at, reverse=True)
 
 
 def _sealed(ledger: Ledger) -> list[ArchiveName]:

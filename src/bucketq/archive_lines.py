@@ -27,10 +27,11 @@ class ArchiveLines(NamedTuple):
         """Each line, after its number."""
         return zip(self.numbers, self.lines, strict=True)
 
-    def last(self, count: int) -> "ArchiveLines":
-        """The last of them."""
-        first = max(0, len(self.lines) - count)
-        return ArchiveLines(self.name, self.lines[first:], self.numbers[first:])
+    def backwards(self, size: int) -> Iterator["ArchiveLines"]:
+        """The last of them, up to `size`, in reverse order; then those before, and so on."""
+        for end in range(len(self.lines), 0, -size):
+            some = slice(max(0, end - size), end)
+            yield ArchiveLines(self.name, self.lines[some][::-1], self.numbers[some][::-1])
 
     def where(self, is_wanted: Callable[[bytes], bool]) -> "ArchiveLines":
         """Some of them."""

@@ -196,6 +196,18 @@ def test_the_archive_is_listed_and_counted(filled, bucketq_):
     bucketq_("archive", filled.url, "--since", "yesterday", code=2, says="--since takes how long ago")
 
 
+def test_the_archive_lists_the_newest_first(tmp_path, bucketq_):
+    with bucketq.sync.connect(on_file(tmp_path)) as q:
+        finished = []
+        for _ in range(60):
+            finished.append(q.enqueue("mail").id)
+            q.ack(q.dequeue("mail")[0])
+    told = lines_of(bucketq_("archive", on_file(tmp_path), "--json", says="50 are shown"))
+    assert [one["id"] for one in told] == finished[:9:-1]
+    told = lines_of(bucketq_("archive", on_file(tmp_path), "--json", "--limit", "0"))
+    assert [one["id"] for one in told] == finished[::-1]
+
+
 def test_a_queue_that_is_not_there_is_told(tmp_path, bucketq_):
     for command in ("jobs", "stats", "archive"):
         assert bucketq_(command, on_file(tmp_path), code=2, says="there is no queue at ") == ""

@@ -105,6 +105,33 @@ def test_the_hours_that_are_not_asked_for_are_not_read():
     run(main())
 
 
+def test_the_newest_come_first_and_no_more_is_read_than_is_taken():
+    async def main():
+        storage = FaultyStorage()
+        async with broker(storage) as q:
+            finished = []
+            for _ in range(30):
+                finished += await finish(q, 2)
+                await asyncio.sleep(HOUR_S)
+            await tidy(q)
+        newest = [*reversed(finished)]
+        archive = archive_of(storage)
+        everything = await ids_of(archive.jobs(newest_first=True))
+        assert sorted(everything[:2]) == sorted(newest[:2])
+        assert {*everything} == {*finished}
+        times = [job.finished_at async for job in archive.jobs(newest_first=True)]
+        assert times == sorted(times, reverse=True)
+        since, until = START + 10 * HOUR, START + 20 * HOUR
+        chosen = await ids_of(archive.jobs(since=since, until=until, newest_first=True))
+        assert {*chosen} == {*await ids_of(archive.jobs(since=since, until=until))} != set()
+        before = storage.object_reads
+        async for _ in archive.jobs(newest_first=True):
+            break
+        assert storage.object_reads - before <= 1
+
+    run(main())
+
+
 async def test_questions_that_cannot_be_answered_are_refused():
     archive = Archive(FaultyStorage())
     with pytest.raises(ConfigurationError, match="no time zone"):

@@ -48,7 +48,7 @@ async def archive(
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:
-    """List the finished jobs, hour by hour, the oldest first.
+    """List the finished jobs, the newest first.
 
     With --json each job is a line.
 
@@ -65,7 +65,11 @@ async def archive(
     async with opened(at, url) as queue:
         await read_existing(queue)
         found = Archive(queue.storage).jobs(
-            since=begin, until=end, entrypoint=entrypoint or None, status=status or None
+            since=begin,
+            until=end,
+            entrypoint=entrypoint or None,
+            status=status or None,
+            newest_first=True,
         )
         if summary:
             await _summarise(found, as_json)

@@ -45,8 +45,9 @@ async def jobs(
 ) -> int:
     """List the jobs that wait, run or are dead.
 
-    Those that run come first, then each status, in the order in which they will be served. In a pipe
-    --watch prints a line for each change. With --json each job is a line.
+    Those that run come first, then each status, in the order in which they will be served. Dead jobs come
+    last, by priority and then in the order in which they were enqueued. In a pipe --watch prints a line for
+    each change. With --json each job is a line.
 
     \b
       bucketq jobs --status dead --text timeout
