@@ -18,7 +18,8 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from starlette.routing import WebSocketRoute
 
-from bucketq import LocalFileSystemStorage
+import bucketq
+from bucketq import LocalFileSystemStorage, UnauthenticatedError
 from bucketq.broker.access import Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
@@ -199,6 +200,14 @@ def check_tag(tag, kind, allowed, name):
     else:
         assert (tag == "ForbiddenError") != may(kind, allowed), (name, kind, tag)
         assert tag != "UnauthenticatedError", (name, kind)
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
+async def test_a_client_without_a_token_learns_where_to_put_it(broker, scheme):
+    address = broker.grpc if scheme == "grpc" else broker.http.removeprefix("http://")
+    async with bucketq.connect(f"{scheme}://{address}") as q:
+        with pytest.raises(UnauthenticatedError, match="Set BUCKETQ_TOKEN or BUCKETQ_TOKEN_FILE"):
+            await q.stats()
 
 
 async def test_browsers_show_their_token_by_the_first_call(broker):

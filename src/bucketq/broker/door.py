@@ -158,5 +158,8 @@ class Door:
             return ANYBODY
         scheme, _, secret = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
-            raise UnauthenticatedError("this needs a token, in the header Authorization: Bearer …")
+            raise UnauthenticatedError(
+                "authentication required. Set BUCKETQ_TOKEN or BUCKETQ_TOKEN_FILE"
+                " (HTTP: `Authorization: Bearer …`)."
+            )
         return self._tokens.caller_of(secret.strip(), datetime.now(UTC))
