@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from starlette.routing import WebSocketRoute
 
 import bucketq
-from bucketq import LocalFileSystemStorage, UnauthenticatedError
+from bucketq import ForbiddenError, LocalFileSystemStorage, UnauthenticatedError
 from bucketq.broker.access import Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
@@ -320,6 +320,27 @@ async def test_every_operation_of_a_batch_needs_its_role(broker, way):
                 [answer] = (await ask("Batch", batch, pb.BatchResponse, kind)).answers
                 is_refused = answer.refusal.error == "ForbiddenError"
                 assert is_refused != may(kind, {role}), (field.name, kind, answer)
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
+async def test_a_worker_makes_the_schedules_of_its_handlers_and_no_others(broker, scheme):
+    address = broker.grpc if scheme == "grpc" else broker.http.removeprefix("http://")
+    url = f"{scheme}://{address}"
+    async with (
+        bucketq.connect(url, token=broker.secrets[Role.WORKER]) as worker,
+        bucketq.connect(url, token=broker.secrets[Role.VIEWER]) as viewer,
+    ):
+        await worker.schedule("report", "report", every=60)
+        await worker.schedule("report", "report", {}, cron="0 9 * * *", priority=3)
+        for name, payload in (("report", {"to": "mallory"}), ("nightly", {}), ("report", [])):
+            with pytest.raises(ForbiddenError, match="needs the role producer"):
+                await worker.schedule(name, "report", payload, every=1)
+        with pytest.raises(ForbiddenError, match="needs the role producer"):
+            await worker.unschedule("report")
+        with pytest.raises(ForbiddenError, match="needs the role producer"):
+            await viewer.schedule("report", "report", every=60)
+        [made] = await viewer.schedules()
+        assert (made.cron, made.job.priority) == ("0 9 * * *", 3)
 
 
 @pytest.mark.parametrize("way", ["grpc", "http"])

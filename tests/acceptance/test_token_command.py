@@ -15,12 +15,13 @@ import httpx
 import pytest
 import websockets
 
-import bucketq
+import bucketq.sync
 from bucketq import LocalFileSystemStorage, UnauthenticatedError
 from bucketq.broker.serving import serving
 from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import new_token
 from bucketq.cli.__main__ import main
+from tests.acceptance.served import served, url_of
 from tests.deploy.files import tool
 from tests.docs.blocks import blocks
 
@@ -211,3 +212,41 @@ def test_the_guide_works_as_it_is_written(tmp_path):
                     worker.terminate()
         finally:
             broker.terminate()
+
+
+def test_a_worker_token_is_enough_for_an_app_with_schedules(tmp_path, command):
+    """Each process is a real one: a broker with a file of tokens, and `bucketq work` with a worker's."""
+    app = """import bucketq
+
+app = bucketq.App("memory://")
+
+
+@app.job(every=1)
+def tick() -> None:
+    pass
+"""
+    (tmp_path / "clock_jobs.py").write_text(app)
+    tokens = str(tmp_path / "tokens")
+    secrets = {
+        role: command("token", "new", role, "--role", role, "--file", tokens)[1].strip()
+        for role in ("worker", "viewer")
+    }
+    with served(f"file://{tmp_path}/queue.json", "--tokens-file", tokens) as broker:
+        url = url_of("grpc", broker)
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "bucketq", "work", "clock_jobs:app", "--url", url],
+            cwd=tmp_path,
+            env={**os.environ, "BUCKETQ_TOKEN": secrets["worker"]},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            with bucketq.sync.connect(url, token=secrets["viewer"]) as q:
+                while not q.stats().completed_total:
+                    assert worker.poll() is None, worker.communicate()
+                    time.sleep(0.05)
+                assert [one.name for one in q.schedules()] == ["tick"]
+        finally:
+            worker.terminate()
+            worker.communicate(timeout=40)
+    assert worker.returncode == 0

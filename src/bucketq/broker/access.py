@@ -2,7 +2,7 @@
 
     viewer     look at everything but the tokens of claims
     producer   … and add jobs, and cancel them
-    worker     … and claim jobs, and settle the claims whose token it holds
+    worker     … and claim jobs, settle the claims whose token it holds, and schedule its handlers
     admin      everything
 
 A caller may have several roles. Whoever has any of them is a viewer too.
@@ -45,6 +45,7 @@ from bucketq.operation import (
 from bucketq.operation.limits import ReadLimits
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel
+from bucketq.schedule import Schedule
 from bucketq.segment import Segment
 
 
@@ -85,7 +86,7 @@ class Caller:
             raise ForbiddenError(f"this needs the role {role.value}; the token {self.name!r} has: {has}")
 
     def need_to_create(self) -> None:
-        """Raise ForbiddenError unless they may create objects: workers and producers do."""
+        """Raise ForbiddenError unless they are a worker or a producer: both create objects."""
         if not self.may(Role.WORKER):
             self.need(Role.PRODUCER)
 
@@ -94,6 +95,9 @@ class Caller:
         if isinstance(operation, Transact):
             for part in operation.operations:
                 self.check(part)
+            return
+        if isinstance(operation, PutSchedule) and _is_of_handler(operation.schedule):
+            self.need_to_create()
             return
         self.need(_ROLES.get(type(operation), Role.ADMIN))
         for claim in _claims_of(operation):
@@ -131,6 +135,14 @@ _ROLES: dict[type, Role] = {
     ),
     **dict.fromkeys((DequeueSegment, HeartbeatSegment, SettleSegment, ReleaseSegment), Role.WORKER),
 }
+
+
+def _is_of_handler(schedule: Schedule) -> bool:
+    """Whether a schedule is what `cron=` or `every=` of a handler asks for: its name, and no arguments.
+
+    Each worker makes it when it starts. Other schedules enqueue what their maker chooses: a producer's right.
+    """
+    return schedule.name == schedule.job.entrypoint and schedule.job.payload in (b"", b"{}")
 
 
 def _claims_of(operation: Operation) -> Iterator[Claim]:
