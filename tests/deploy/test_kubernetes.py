@@ -14,6 +14,7 @@ from bucketq.cli.serve import _DRAIN_S
 from bucketq.url import GRPC_PORT, HTTP_PORT
 from tests.deploy.conftest import ROOT
 from tests.deploy.files import CLOUDS, DEPLOY, base, compose, pods, rendered, unit
+from tests.docs.blocks import blocks
 from tests.rest.conftest import leading
 
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
@@ -133,19 +134,31 @@ def monitor():
     return endpoint
 
 
-def test_the_guide_makes_every_secret_that_is_asked_for():
+def client_pod():
+    """The pod of the how-to that a user's own program runs in."""
+    [block] = blocks("docs/howto/kubernetes.md", "yaml")
+    return yaml.safe_load(block.text)
+
+
+def test_a_users_own_pod_is_let_in():
+    [let_in] = named("NetworkPolicy", "bucketq-broker")["spec"]["ingress"][0]["from"]
+    assert let_in["podSelector"]["matchLabels"].items() <= client_pod()["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("guide", ["docs/deploy.md", "docs/howto/kubernetes.md"])
+def test_the_guides_make_every_secret_that_is_asked_for(guide):
     made = {}
     for name, rest in re.findall(
-        r"^kubectl create secret (?:generic|tls) (\S+)(.*)$",
-        (ROOT / "docs/deploy.md").read_text().replace("\\\n", " "),
+        r"^(?:\$ )?kubectl create secret (?:generic|tls) (\S+)(.*)$",
+        (ROOT / guide).read_text().replace("\\\n", " "),
         re.MULTILINE,
     ):
         files = re.findall(r"--from-file=(?:\S*/)?(\S+)", rest)
         made[name] = set(files) if files else {"tls.crt", "tls.key"}
     asked = {}
-    for spec in pods().values():
+    for spec in (*pods().values(), client_pod()["spec"]):
         [one] = spec["containers"]
-        texts = [*one["args"], *(variable.get("value", "") for variable in one["env"])]
+        texts = [*one.get("args", ()), *(variable.get("value", "") for variable in one["env"])]
         for volume in spec["volumes"]:
             if secret := volume.get("secret"):
                 [mount] = [at["mountPath"] for at in one["volumeMounts"] if at["name"] == volume["name"]]
