@@ -31,6 +31,7 @@ from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
 from bucketq.errors import (
     CASConflictError,
+    NotWrittenError,
     OutcomeUnknownError,
     SlowDownError,
     StorageError,
@@ -238,6 +239,13 @@ class Committer:
                 if unanswered:
                     raise _unknown(unanswered) from error
                 raise
+            except NotWrittenError as error:
+                self._note(error, patience)
+                if patience.is_exhausted():
+                    if unanswered:
+                        raise _unknown(unanswered) from error
+                    raise
+                await patience.pause()
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)

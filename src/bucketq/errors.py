@@ -19,6 +19,8 @@
     │   │   └── TooManyRequestsError  a broker does; `.retry_after_s` says for how long
     │   ├── BrokerUnavailableError  no broker could be reached
     │   ├── OutcomeUnknownError   a write may or may not have landed
+    │   ├── NotWrittenError       a write has certainly not landed; `.cause` says why
+    │   │   └── StorageFullError      no room: the disk is full, or a quota or limit is reached
     │   ├── ObjectNotFoundError   no object of that name beside the queue
     │   └── ObjectExistsError     create-only found one already there
     ├── CorruptStateError         the queue object is not a readable queue
@@ -165,6 +167,14 @@ class BrokerUnavailableError(StorageError):
 
 class OutcomeUnknownError(StorageError):
     """A write was sent and its fate cannot be learnt; look before trying again."""
+
+
+class NotWrittenError(StorageError):
+    """Nothing was written, and the message says why: the same call may be repeated."""
+
+
+class StorageFullError(NotWrittenError):
+    """Nothing was written: the disk is full, or a quota or a limit on the size of files is reached."""
 
 
 class ObjectNotFoundError(StorageError):

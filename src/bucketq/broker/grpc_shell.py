@@ -41,6 +41,7 @@ from bucketq.errors import (
     ScheduleNotFoundError,
     SessionForgottenError,
     StorageError,
+    StorageFullError,
     TooManyRequestsError,
     UnauthenticatedError,
 )
@@ -68,6 +69,7 @@ _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
     (NotLeaderError, grpc.StatusCode.UNAVAILABLE),
     (SessionForgottenError, grpc.StatusCode.ABORTED),
     (QueueFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (StorageFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (PayloadError, grpc.StatusCode.INVALID_ARGUMENT),
     (ConfigurationError, grpc.StatusCode.INVALID_ARGUMENT),
     (CorruptStateError, grpc.StatusCode.DATA_LOSS),

@@ -14,6 +14,7 @@ costs a `stat` instead of reading and hashing the whole file.
 """
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
@@ -31,9 +32,11 @@ from pathlib import Path
 from bucketq.errors import (
     AccessDeniedError,
     CASConflictError,
+    NotWrittenError,
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    StorageFullError,
     UnusableStorageError,
 )
 from bucketq.storage.file_watch import FileWatch
@@ -42,6 +45,12 @@ from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _TEMPORARY_AGE_MAX_S = 24 * 3600
 _LONG_S = 5.0
+# A commit tries again until `retry_for_s` is over.
+_LOCK_WAIT_S = 10.0
+# A write takes about a millisecond where a disk is quick.
+_LOCK_POLL_S = 0.0005
+_LOCK_POLL_MAX_S = 0.004
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Reading so much takes about as long as asking a thread to.
 _AT_ONCE_BYTES = 128 * 1024
 
@@ -101,7 +110,7 @@ class LocalFileSystemStorage:
                 return file.read(), _etag_of(os.fstat(file.fileno()))
 
     def _write(self, pieces: Sequence[bytes], if_match: str | None) -> str:
-        with _storage_errors(f"write {self.path}"), self._locked():
+        with _storage_errors(f"write {self.path}", NotWrittenError), self._locked():
             current = self._stat()
             found = _etag_of(current) if current else None
             if found != if_match:
@@ -112,19 +121,25 @@ class LocalFileSystemStorage:
         temporary = f"{self.path}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            # One copy of some hundred kilobytes is cheaper than a system call for each piece.
-            _write_all(fd, b"".join(pieces))
-            if current:
-                os.fchmod(fd, current.st_mode & 0o7777)
-            _stamp_later_than(fd, current.st_mtime_ns if current else 0)
-            etag = _etag_of(os.fstat(fd))
-            _flush(fd)
-        finally:
-            os.close(fd)
-        # Opened before the rename: after it nothing may fail that could have failed sooner.
-        with _opened_folder(self.path.parent) as folder_fd:
-            os.rename(temporary, self.path)
-            _flush(folder_fd)
+            try:
+                # One copy of some hundred kilobytes is cheaper than a system call for each piece.
+                _write_all(fd, b"".join(pieces))
+                if current:
+                    os.fchmod(fd, current.st_mode & 0o7777)
+                _stamp_later_than(fd, current.st_mtime_ns if current else 0)
+                etag = _etag_of(os.fstat(fd))
+                _flush(fd)
+            finally:
+                os.close(fd)
+            # Opened before the rename: after it nothing may fail that could have failed sooner.
+            with _opened_folder(self.path.parent) as folder_fd:
+                os.rename(temporary, self.path)
+                _flush_name(folder_fd, self.path)
+        except OSError:
+            # On a full disk it would take the room that other writers need.
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
         return etag
 
     @contextmanager
@@ -133,12 +148,31 @@ class LocalFileSystemStorage:
         # Opened anew each time: flock belongs to the open file, and threads must not share one.
         fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            self._lock(fd)
+            try:
+                yield
+            finally:
+                # A child that was forked meanwhile holds a copy: closing ours would not unlock.
+                fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
-            # A child that was forked meanwhile holds a copy: closing ours would not unlock.
-            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
+
+    def _lock(self, fd: int) -> None:
+        """Take the lock. Raises NotWrittenError if another process keeps it."""
+        if _has_locked(fd):
+            return
+        until_s = time.monotonic() + _LOCK_WAIT_S
+        pause_s = _LOCK_POLL_S
+        # The kernel's own wait for a lock has no deadline, and a thread in it would keep its process alive.
+        while not _has_locked(fd):
+            if time.monotonic() > until_s:
+                raise NotWrittenError(
+                    f"could not write {self.path}: {self.path}.lock is held {_spell_holder(fd)} for more than"
+                    f" {_LOCK_WAIT_S:g} s; nothing was written. Resume or end that process, and try again."
+                    " Do not delete the lock file."
+                )
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.2, _LOCK_POLL_MAX_S)
 
     def _etag(self) -> str | None:
         current = self._look()
@@ -197,7 +231,7 @@ class LocalObjects:
                 raise ObjectNotFoundError(f"no object at {path}") from None
 
     def _create(self, path: Path, content: bytes) -> None:
-        with _storage_errors(f"create {path}"):
+        with _storage_errors(f"create {path}", NotWrittenError):
             _make_folder(path.parent)
             # A name that begins with "." is never listed, so nobody sees half an object.
             temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
@@ -210,7 +244,7 @@ class LocalObjects:
                     os.close(fd)
                 with _opened_folder(path.parent) as folder_fd:
                     os.link(temporary, path)
-                    _flush(folder_fd)
+                    _flush_name(folder_fd, path)
             except FileExistsError:
                 raise ObjectExistsError(f"there is already an object at {path}") from None
             finally:
@@ -280,6 +314,14 @@ def _flush(fd: int) -> None:
         os.fsync(fd)
 
 
+def _flush_name(folder_fd: int, path: Path) -> None:
+    """Bring a new name to the disk. A failure is no OSError: what has the name may stay, or be lost."""
+    try:
+        _flush(folder_fd)
+    except OSError as error:
+        raise StorageError(f"could not flush the folder of {path}: {error.strerror}", error) from error
+
+
 def _make_folder(folder: Path) -> None:
     """Make the folder, and those above it that are missing; each is on disk before it is used."""
     if not folder.exists():
@@ -298,8 +340,37 @@ def _opened_folder(folder: Path) -> Iterator[int]:
         os.close(fd)
 
 
+def _has_locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _spell_holder(fd: int) -> str:
+    """Which process holds the lock of an open file, as far as the kernel shows it.
+
+    A process in another container, or on a system without /proc, is not shown.
+    """
+    found = os.fstat(fd)
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            # "1: FLOCK  ADVISORY  WRITE 4242 fe:00:2146704 0 EOF"; who waits for one has "->" in it.
+            match line.split():
+                case [_, "FLOCK", _, _, pid, at, *_] if at == place:
+                    status = dict(
+                        one.split(":\t", 1) for one in Path(f"/proc/{pid}/status").read_text().splitlines()
+                    )
+                    state = status["State"].partition("(")[2].rstrip(")")
+                    return f"by process {pid} ({status['Name']}, {state}) of this machine"
+    return "by another process (`fuser` or `lslocks` may name it)"
+
+
 @contextmanager
-def _storage_errors(doing: str) -> Iterator[None]:
+def _storage_errors(doing: str, otherwise: type[StorageError] = StorageError) -> Iterator[None]:
+    """Raise what the system reports as an error of the storage; `otherwise` is for what has no other name."""
     try:
         yield
     except PermissionError as error:
@@ -307,4 +378,12 @@ def _storage_errors(doing: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise UnusableStorageError(f"cannot {doing}: {error.strerror}", error) from error
     except OSError as error:
-        raise StorageError(f"could not {doing}: {error.strerror}", error) from error
+        failed = f"could not {doing}: {error.strerror}"
+        if error.errno == errno.EROFS:
+            raise UnusableStorageError(failed, error) from error
+        if otherwise is not NotWrittenError:
+            raise otherwise(failed, error) from error
+        if error.errno in _FULL:
+            advice = "Free some space, or raise the quota or limit, and try again."
+            raise StorageFullError(f"{failed}; nothing was written. {advice}", error) from error
+        raise NotWrittenError(f"{failed}; nothing was written.", error) from error
