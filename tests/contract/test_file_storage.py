@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from bucketq.errors import AccessDeniedError, CASConflictError, ObjectExistsError, StorageError
+from bucketq.errors import (
+    AccessDeniedError,
+    CASConflictError,
+    NotWrittenError,
+    ObjectExistsError,
+    StorageError,
+)
 from bucketq.storage import LocalFileSystemStorage, file
 
 from .endless_writer import number_of, version
@@ -125,6 +131,27 @@ async def test_full_disk_leaves_the_old_content(
     monkeypatch.setattr(file, "os", os)
     assert await storage.read() == (b"old", etag)
     await storage.write(b"new", etag)
+
+
+async def test_a_failure_after_the_rename_is_not_called_unwritten(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"old")
+    flushed = []
+
+    def before(name: str, *arguments: Any) -> None:
+        if name == "fsync":
+            flushed.append(arguments)
+            if len(flushed) == 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    with pytest.raises(StorageError, match="could not flush the folder") as caught:
+        await storage.write(b"new", etag)
+    assert not isinstance(caught.value, NotWrittenError)
+    monkeypatch.setattr(file, "os", os)
+    assert (await storage.read())[0] == b"new"
 
 
 async def test_disk_that_fills_up_halfway_leaves_the_old_content(

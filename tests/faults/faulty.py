@@ -5,7 +5,14 @@ import json
 from collections import deque
 from contextlib import suppress
 
-from bucketq import CASConflictError, InMemoryStorage, ObjectNotFoundError, SlowDownError, StorageError
+from bucketq import (
+    CASConflictError,
+    InMemoryStorage,
+    ObjectNotFoundError,
+    SlowDownError,
+    StorageError,
+    StorageFullError,
+)
 from bucketq.testing.virtual_time import VirtualClock
 
 
@@ -18,6 +25,7 @@ class FaultyStorage:
     lost request    never arrives
     late            seems to fail, lands a moment later unless the object has changed
     slow down       429
+    full            refused for want of room, for certain
 
     With `write_every_s`, a write that comes sooner after the last that landed gets a 429.
 
@@ -81,6 +89,8 @@ class FaultyStorage:
             raise StorageError("injected: connection refused")
         if fault == "slow down":
             raise SlowDownError("injected: 429")
+        if fault == "full":
+            raise StorageFullError("injected: no space left")
         if fault == "late":
             asyncio.get_running_loop().call_later(0.05, self._land_late, content, if_match)
             raise StorageError("injected: timeout")

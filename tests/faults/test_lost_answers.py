@@ -5,7 +5,15 @@ import asyncio
 import pytest
 from faulty import FaultyStorage
 
-from bucketq import BrokerQueue, CASConflictError, DirectQueue, OutcomeUnknownError, Settings, StorageError
+from bucketq import (
+    BrokerQueue,
+    CASConflictError,
+    DirectQueue,
+    OutcomeUnknownError,
+    Settings,
+    StorageError,
+    StorageFullError,
+)
 from bucketq.codec import decode
 from bucketq.signatures import WRITERS_MAX
 from bucketq.testing.virtual_time import VirtualClock, run
@@ -144,6 +152,37 @@ def test_a_write_whose_fate_stays_unknown_is_called_that(open_queue):
                 await enqueue
             storage.is_down = False
             assert (await q.read_state()).stats.enqueued_total == 2
+
+    run(main())
+
+
+def test_a_write_that_certainly_did_not_land_is_called_that(open_queue):
+    async def main():
+        storage = FaultyStorage()
+        async with open_queue(storage, retry_for_s=5) as q:
+            await q.enqueue("mail", 1)
+            before = await storage.inner.read()
+            storage.faults.extend(["full"] * 100)
+            with pytest.raises(StorageFullError):
+                await q.enqueue("mail", 2)
+            assert await storage.inner.read() == before
+            storage.faults.clear()
+            await q.enqueue("mail", 3)
+            storage.faults.extend(["full"] * 2)
+            await q.enqueue("mail", 4)
+            assert [job.json() async for job in q.jobs()] == [1, 3, 4]
+
+    run(main())
+
+
+def test_an_earlier_try_of_unknown_fate_is_not_forgotten_over_one_that_did_not_land(open_queue):
+    async def main():
+        storage = FaultyStorage()
+        async with open_queue(storage, retry_for_s=5) as q:
+            await q.enqueue("mail", 1)
+            storage.faults.extend(["lost request", *["full"] * 100])
+            with pytest.raises(OutcomeUnknownError):
+                await q.enqueue("mail", 2)
 
     run(main())
 
