@@ -124,6 +124,27 @@ def test_an_empty_value_is_rejected_and_never_means_all(tmp_path, monkeypatch, c
     assert (out, os.listdir(tmp_path)) == ("", [])
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "backup.jsonl"],
+        ["gc"],
+        ["redrive", "--all"],
+        ["discard", "--all"],
+        ["schedules"],
+        ["limit"],
+        ["limit", "mail", "--remove"],
+        ["resume"],
+    ],
+)
+def test_a_queue_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.setenv("BUCKETQ_URL", f"file://{tmp_path}/misspelt.json")
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert f"there is no queue at file://{tmp_path}/misspelt.json" in err
+    assert (out, os.listdir(tmp_path)) == ("", [])
+
+
 @pytest.mark.parametrize("option", [["--url", "file:///elsewhere/queue.json"], ["--json"]])
 def test_options_of_schedules_that_its_commands_would_not_see_are_rejected(
     tmp_path, monkeypatch, capsys, option

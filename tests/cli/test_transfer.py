@@ -420,6 +420,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(source, tmp_path, r
 
 
 def test_a_file_that_is_replaced_is_read_by_nobody_else_than_before(source, tmp_path, run):
+    source.enqueue("mail")
     kept, of_another = tmp_path / "kept.jsonl", tmp_path / "kept.jsonl.part"
     kept.touch(mode=0o600)
     of_another.write_text("another export, under way")

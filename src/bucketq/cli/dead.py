@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened, opened_existing
 from bucketq.cli.options import AsJson, Entrypoint, Limit, Url, argument, not_empty
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
@@ -65,7 +65,7 @@ async def redrive(
     """
     if not (entrypoint or error or everything):
         raise ConfigurationError("which dead jobs: pass --entrypoint, --error, or --all")
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         if dry_run:
             count = await _count(queue, entrypoint, error, limit)
         else:
@@ -95,7 +95,7 @@ async def discard(
         raise ConfigurationError("which dead jobs: name their ids, or --entrypoint, --error, or --all")
     if job_ids and (dry_run or limit):
         raise ConfigurationError("--dry-run and --limit are for jobs that are not named by their ids")
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         if job_ids:
             refused = await _each(queue, job_ids, queue.discard)
             count = len(set(job_ids)) - len(refused)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened_existing
 from bucketq.cli.options import AsJson, At, Url
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.words import spell_moment
@@ -25,7 +25,7 @@ async def gc(
     """
     from bucketq.told import ObjectTold
 
-    async with opened(at, url) as queue:
+    async with opened_existing(at, url) as queue:
         removed = await queue.collect_garbage(dry_run=dry_run)
     size = sum(info.size_bytes for info in removed)
     if as_json:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened, opened_existing
 from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
@@ -33,7 +33,7 @@ async def pause(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = F
 
 async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = False) -> int:
     """End the pause of an entrypoint, or that of the whole queue."""
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         await queue.resume(entrypoint or None)
         limits = await queue.limits()
     if as_json:
@@ -75,7 +75,8 @@ async def limit(
         raise ConfigurationError("whose limit: name an entrypoint, or --limit-key")
     if names and has_numbers == remove:
         raise ConfigurationError("which limit: --max-running, --rate (and --burst), or --remove")
-    async with opened(url=url) as queue:
+    # A limit can be set before the first job; then it makes the queue.
+    async with opened(url=url) if has_numbers else opened_existing(url=url) as queue:
         if names:
             await queue.limit(
                 entrypoint or None,

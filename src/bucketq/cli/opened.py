@@ -43,6 +43,14 @@ async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
         yield queue
 
 
+@asynccontextmanager
+async def opened_existing(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
+    """The queue, open. Raises ConfigurationError if there is none: it must not be taken for an empty one."""
+    async with opened(at, url) as queue:
+        await read_existing(queue)
+        yield queue
+
+
 async def read_existing(queue: "Queue") -> "QueueState":
     """queue.json without its backlog. Raises ConfigurationError if there is none: the URL may be misspelt."""
     from bucketq.storage.port import describe

@@ -7,7 +7,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.enqueue import payload_of
 from bucketq.cli.lines import complain
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened, opened_existing
 from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError, ScheduleNotFoundError
@@ -35,7 +35,7 @@ def schedules(context: typer.Context, url: Url = "", as_json: AsJson = False) ->
 
 
 async def _list(url: str, as_json: bool) -> None:
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         found = await queue.schedules()
     if as_json:
         tell_json([_told(one) for one in found])

@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened, opened_existing
 from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
@@ -42,7 +42,7 @@ async def export(
     from bucketq.transfer.line import End, decode_line
 
     with shown_progress() as on_progress:
-        async with opened(url=url) as queue:
+        async with opened_existing(url=url) as queue:
             lines = lines_of(queue, finished=archive, now=datetime.now(UTC), on_progress=on_progress)
             last = await _write(file, lines)
     end = decode_line(last, file)
