@@ -167,7 +167,9 @@ def test_pause_and_resume(q, run):
     run("pause", "mail")
     assert "still paused: mail" in run("resume").out
     assert len(q.dequeue("sms")) == 1
-    run("resume", "mail")
+    told = run("resume", "mial")
+    assert told.out == "was not paused: mial\nstill paused: mail\n"
+    assert run("resume", "mail").out == "resumed: mail\n"
     assert len(q.dequeue("mail")) == 1
 
 

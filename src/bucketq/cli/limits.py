@@ -34,15 +34,17 @@ async def pause(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = F
 async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = False) -> int:
     """End the pause of an entrypoint, or that of the whole queue."""
     async with opened_existing(url=url) as queue:
+        before = await queue.limits()
         await queue.resume(entrypoint or None)
         limits = await queue.limits()
     if as_json:
         tell_json(_told(limits))
         return 0
-    print(f"resumed: {entrypoint or 'the whole queue'}")
+    was_paused = entrypoint in before.paused if entrypoint else before.is_paused
+    print(f"{'resumed' if was_paused else 'was not paused'}: {entrypoint or 'the whole queue'}")
     if limits.is_paused:
         print("but the whole queue is paused; `bucketq resume` ends that")
-    elif not entrypoint and limits.paused:
+    elif limits.paused and not (entrypoint and was_paused):
         print(printable(f"still paused: {', '.join(limits.paused)}"))
     return 0
 
