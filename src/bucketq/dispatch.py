@@ -203,6 +203,7 @@ class Dispatcher:
             self._heads, self._line = {}, []
             changed = self._table.ready.entrypoints | self._backlog.entrypoints
         self._table.changed = set()
+        self._table.ready.prepare(changed)
         for entrypoint in changed:
             self._look(entrypoint, now)
 

@@ -83,10 +83,14 @@ class ReadyLine:
         self.note(wanted)
         if not isinstance(wanted, tuple):
             return self.head(wanted)
-        missing = [name for name in wanted if name in self._counts and name not in self._heaps]
+        self.prepare(wanted)
+        return min(filter(None, map(self.head, wanted)), key=key_of, default=None)
+
+    def prepare(self, entrypoints: Iterable[str]) -> None:
+        """Build the heaps of entrypoints whose heads will be asked for, in one pass over the jobs."""
+        missing = [name for name in entrypoints if name in self._counts and name not in self._heaps]
         if missing:
             self._build(missing)
-        return min(filter(None, map(self.head, wanted)), key=key_of, default=None)
 
     def head(self, entrypoint: str | None) -> Job | None:
         """The waiting job whose turn it is, of one entrypoint or of all."""

@@ -9,6 +9,7 @@ from bucketq.dispatch import Dispatcher
 from bucketq.job import Claim
 from bucketq.limits import Limit, Limits
 from bucketq.operation import Dequeue
+from bucketq.ready import ReadyLine
 from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentWriter
 
@@ -87,6 +88,18 @@ def test_jobs_that_were_searched_for_in_vain_are_forgotten():
         state.shelf.serve(None)
         assert state.look_up(f"00001-{number}") is None
     assert state.shelf.entries <= 10_000
+
+
+@pytest.mark.parametrize("wanted", [None, tuple(f"e{number}" for number in range(500))])
+def test_the_jobs_in_the_file_are_sorted_once_for_many_entrypoints(monkeypatch, wanted):
+    state = governed()
+    for number in range(1000):
+        state.enqueue(new(number, f"e{number % 500}"))
+    passes = []
+    build = ReadyLine._build
+    monkeypatch.setattr(ReadyLine, "_build", lambda self, names: passes.append(1) or build(self, names))
+    assert len(state.apply(Dequeue(wanted, 100, "t", NOW))) == 100
+    assert len(passes) <= 3
 
 
 @pytest.mark.parametrize("entrypoints", [100, 4000])
