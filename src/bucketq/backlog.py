@@ -23,7 +23,7 @@ _NEIGHBOURS_MIN = 4
 # How many segments may be in line at the same place before they are sorted into each other.
 _OVERLAP_MAX = 8
 # A segment that so many jobs have left one by one is written again: each costs bytes in every commit.
-_HOLES_MAX = 250
+HOLES_MAX = 250
 
 
 class SegmentNeededError(Exception):
@@ -168,7 +168,7 @@ class Backlog:
     def holey(self) -> list[Segment]:
         """The segments that many jobs have left one by one."""
         if self._holey is None:
-            self._holey = [one for one in self if len(one.holes) > _HOLES_MAX and one.hold is None]
+            self._holey = [one for one in self if len(one.holes) > HOLES_MAX and one.hold is None]
         return self._holey
 
     def held(self) -> dict[Claim, tuple[Segment, Hold]]:

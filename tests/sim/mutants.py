@@ -240,8 +240,8 @@ MUTANTS = [
         "leave the jobs that were brought in where they came from",
         segment_lines.SegmentLines,
         "take",
-        ", first=key)",
-        ")",
+        ", first=key, in_line",
+        ", in_line",
     ),
     Mutant(
         "let go of a batch before its object is created",
@@ -342,8 +342,8 @@ MUTANTS = [
         "give out jobs of any entrypoint to whoever wants several",
         ready.ReadyLine,
         "first",
-        "map(self._first, wanted)",
-        "map(self._first, (*wanted, None))",
+        "map(self.head, wanted)",
+        "map(self.head, (*wanted, None))",
         first_seed=LIFE,
     ),
     Mutant(
@@ -357,9 +357,25 @@ MUTANTS = [
     Mutant(
         "bring a job into line before its time",
         dispatch.WithDispatch,
-        "_wake_in_file",
+        "wake",
         "is not None and key_of(job) <= latest",
         "is not None",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "let a segment of scheduled jobs stand in line before all of them are due",
+        dispatch.WithDispatch,
+        "_wake_segment",
+        "segment.last <= latest and ",
+        "",
+        first_seed=LIFE,
+    ),
+    Mutant(
+        "forget which jobs have left a segment while it was written again",
+        backlog.WithBacklog,
+        "merge",
+        "holes=left),)",
+        "holes=()),)",
         first_seed=LIFE,
     ),
     Mutant(

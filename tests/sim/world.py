@@ -17,6 +17,7 @@ from record import Record
 from recorded_queue import RecordedQueue
 from segments import SEGMENT_ACTORS, claims_segments, segment_worker
 
+import bucketq.backlog
 import bucketq.sessions
 import bucketq.signatures
 from bucketq import BrokerQueue, CorruptStateError, DirectQueue, Settings
@@ -323,7 +324,13 @@ def simulate(seed):
     few_sessions = patch.multiple(
         bucketq.sessions, SESSIONS_MAX=4096 if seed % 3 else 2, SESSIONS_MIN=256 if seed % 3 else 1
     )
-    with few_writers, few_sessions, asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
+    few_holes = patch.object(bucketq.backlog, "HOLES_MAX", 2)
+    with (
+        few_writers,
+        few_sessions,
+        few_holes,
+        asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner,
+    ):
         runner.get_loop().set_exception_handler(lambda loop, context: None)
         world = World(seed)
         try:

@@ -102,15 +102,14 @@ class WithBacklog(View):
         """
         for segment in new:
             self._refuse_collected(segment.name)
-        held = [one for one in self.backlog if any(one.name == segment.name for segment in old)]
-        if len(held) < len(old):
-            return False
-        if len(old) == len(new) == 1 and held[0] == replace(old[0], count=held[0].count, holes=held[0].holes):
-            left = held[0].holes[len(old[0].holes) :]
+        held = {segment.name: segment for segment in self.backlog}
+        one = held.get(old[0].name) if len(old) == len(new) == 1 else None
+        if one is not None and one == replace(old[0], count=one.count, holes=one.holes):
+            left = one.holes[len(old[0].holes) :]
             new = (replace(new[0], count=new[0].count - len(left), holes=left),)
-        elif sorted(held, key=lambda one: one.name) != sorted(old, key=lambda one: one.name):
+        elif any(held.get(segment.name) != segment for segment in old):
             return False
-        self.backlog = self.backlog.replaced(held, new)
+        self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
         self.dropped += [name for segment in old for name in segment.objects]
         self.changes += 1
         return True
