@@ -64,4 +64,4 @@ class LeaderWatch:
 
     def stale(self, now_s: float) -> Leader | None:
         """The leader as last seen, if that was too long ago."""
-        return self._seen if now_s - self._since_s >= self._timeout_s else None
+        return self._seen if now_s >= self._since_s + self._timeout_s else None

@@ -11,6 +11,7 @@ the workers could not either.
 import heapq
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 from bucketq.backlog import Backlog
 from bucketq.job import Claim, Job, JobStatus
@@ -24,13 +25,25 @@ _SHORT = 0.1
 _IN_PROGRESS = JobStatus.IN_PROGRESS
 
 
+class _Beat(NamedTuple):
+    """A heartbeat, when it was first seen, and how long this process had been blind by then.
+
+    `due_s` is its key in the heap. An entry with another key belongs to an older heartbeat.
+    """
+
+    token: str | None
+    heartbeat_at: datetime | None
+    since_s: float
+    blind_s: float
+    due_s: float
+
+
 class StaleWatch:
     """Remembers since when each claim's heartbeat has stood still."""
 
     def __init__(self, stale_after_s: float) -> None:
         self._stale_after_s = stale_after_s
-        # Token, heartbeat, when it was first seen, and how long this process had been blind by then.
-        self._beats: dict[str, tuple[str | None, datetime | None, float, float]] = {}
+        self._beats: dict[str, _Beat] = {}
         self._blind_s = 0.0
         self._due: list[tuple[float, str]] = []
         # The same of claimed segments, which are few, as of this backlog.
@@ -46,13 +59,14 @@ class StaleWatch:
                 self._beats.pop(job_id, None)
                 self.timeouts.forget(job_id)
             elif self.age_s(job, now_s) is None:
-                self._beats[job_id] = job.token, job.heartbeat_at, now_s, self._blind_s
-                heapq.heappush(self._due, (now_s + self._stale_after_s, job_id))
+                due_s = self._until_s(now_s, self._blind_s)
+                self._beats[job_id] = _Beat(job.token, job.heartbeat_at, now_s, self._blind_s, due_s)
+                heapq.heappush(self._due, (due_s, job_id))
                 if job.timeout_s:
                     self.timeouts.watch(job, now_s)
         # Finished jobs leave their entries behind: sweep when they are the most.
         if len(self._due) > 2 * len(self._beats) + _HEAP_SLACK:
-            self._due = [(beat[2] + self._stale_after_s, job_id) for job_id, beat in self._beats.items()]
+            self._due = [(beat.due_s, job_id) for job_id, beat in self._beats.items()]
             heapq.heapify(self._due)
         if state.backlog is not self._backlog:
             self._backlog = state.backlog
@@ -66,9 +80,9 @@ class StaleWatch:
     def age_s(self, job: Job, now_s: float) -> float | None:
         """For how long this very heartbeat has stood still, or None if it is a new one."""
         seen = self._beats.get(job.id)
-        if seen is None or seen[0] != job.token or seen[1] != job.heartbeat_at:
+        if seen is None or seen.token != job.token or seen.heartbeat_at != job.heartbeat_at:
             return None
-        return now_s - seen[2]
+        return now_s - seen.since_s
 
     def excuse(self, blind_s: float) -> None:
         """Hold the last so many seconds against nobody: this process saw nothing.
@@ -82,21 +96,24 @@ class StaleWatch:
 
     def stale(self, state: QueueState, now_s: float) -> list[Job]:
         """The jobs whose worker has been silent for too long."""
-        silent: dict[str, Job] = {}
+        due: dict[str, None] = {}
         while self._due and self._due[0][0] <= now_s:
-            _, job_id = heapq.heappop(self._due)
-            job = state.find(job_id)
-            age_s = self.age_s(job, now_s) if job else None
-            if job and age_s is not None and age_s >= self._stale_after_s:
-                left_s = self._stale_after_s - age_s + self._blind_s - self._beats[job_id][3]
-                if left_s <= 0:
-                    silent[job_id] = job
-                else:
-                    heapq.heappush(self._due, (now_s + left_s, job_id))
-        # Still due until the state shows that they were taken: the commit may yet fail.
-        for job_id in silent:
-            heapq.heappush(self._due, (now_s, job_id))
-        return list(silent.values())
+            due_s, job_id = heapq.heappop(self._due)
+            beat = self._beats.get(job_id)
+            if beat is None or beat.due_s != due_s:
+                continue
+            # The key in the heap decides too: a sum that is rounded another way would lose the claim.
+            until_s = self._until_s(beat.since_s, beat.blind_s)
+            if until_s <= now_s:
+                due[job_id] = None
+            else:
+                self._beats[job_id] = beat._replace(due_s=until_s)
+                heapq.heappush(self._due, (until_s, job_id))
+        # They stay due until an observed state shows that they were taken: the commit may yet fail.
+        for job_id in due:
+            heapq.heappush(self._due, (self._beats[job_id].due_s, job_id))
+        jobs = (state.find(job_id) for job_id in due)
+        return [job for job in jobs if job is not None and self.age_s(job, now_s) is not None]
 
     def stale_segments(self, state: QueueState, now_s: float) -> list[Claim]:
         """The claims on whole segments whose worker has been silent for too long."""
@@ -105,8 +122,12 @@ class StaleWatch:
             for claim, (_, hold) in state.backlog.held().items()
             if (seen := self._segments.get(claim)) is not None
             and seen[0] == hold.heartbeat_at
-            and now_s - seen[1] >= self._stale_after_s + self._blind_s - seen[2]
+            and self._until_s(seen[1], seen[2]) <= now_s
         ]
+
+    def _until_s(self, since_s: float, blind_s: float) -> float:
+        """When a heartbeat is stale that was first seen after so much blind time."""
+        return since_s + (self._stale_after_s + (self._blind_s - blind_s))
 
     def _observe_segments(self, backlog: Backlog, now_s: float) -> None:
         before, self._segments = self._segments, {}

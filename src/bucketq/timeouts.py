@@ -44,13 +44,17 @@ class TimeoutWatch:
 
     def over(self, state: QueueState, now_s: float) -> list[Job]:
         """The running jobs whose time is up."""
-        over: dict[str, Job] = {}
+        over: dict[str, None] = {}
         while self._due and self._due[0][0] <= now_s:
             until_s, job_id = heapq.heappop(self._due)
-            job, known = state.find(job_id), self._until.get(job_id)
-            if job and job.status is JobStatus.IN_PROGRESS and known == (job.token, until_s):
-                over[job_id] = job
-        # Still due until the state shows that they were ended: the commit may yet fail.
+            if (known := self._until.get(job_id)) is not None and known[1] == until_s:
+                over[job_id] = None
+        # They stay due until an observed state shows that they were ended: the commit may yet fail.
         for job_id in over:
             heapq.heappush(self._due, (self._until[job_id][1], job_id))
-        return list(over.values())
+        jobs = (state.find(job_id) for job_id in over)
+        return [
+            job
+            for job in jobs
+            if job and job.status is JobStatus.IN_PROGRESS and job.token == self._until[job.id][0]
+        ]

@@ -4,6 +4,8 @@ from bucketq.errors import ConfigurationError
 
 # What is almost a token is one: time in floating point is never quite there.
 _ALMOST = 1 - 1e-6
+# A shorter wait may be lost in the rounding of the clock, and would be asked for again and again.
+_WAIT_MIN_S = 1e-6
 
 
 class TokenBucket:
@@ -47,4 +49,4 @@ class TokenBucket:
     def wait_s(self, now_s: float, count: int = 1) -> float:
         """In how many seconds the `count`-th token from now can be taken."""
         missing = count - self.at_hand(now_s)
-        return 0.0 if missing <= 1 - _ALMOST else missing / self.per_s
+        return 0.0 if missing <= 1 - _ALMOST else max(missing / self.per_s, _WAIT_MIN_S)

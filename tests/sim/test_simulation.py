@@ -11,6 +11,8 @@ FIXED = range(160)
 LIFE = range(1001, 1081, 2)
 # And of the others every second one about whole segments.
 SEGMENTS = range(1002, 1162, 4)
+# In these the watch over silent workers rounded its times so that it forgot a claim.
+ROUNDED = (5001256, 5001966)
 FRESH = 40
 CHUNK = 20
 
@@ -39,6 +41,10 @@ def test_seeds_about_the_life_of_jobs(first):
 @pytest.mark.parametrize("first", SEGMENTS[::CHUNK])
 def test_seeds_about_whole_segments(first):
     keep_promises(range(first, first + 4 * CHUNK, 4))
+
+
+def test_seeds_with_claims_that_were_forgotten():
+    keep_promises(ROUNDED)
 
 
 def test_fresh_seeds():

@@ -36,6 +36,15 @@ def test_whoever_waits_as_long_as_told_gets_the_token(per_s, burst, ahead):
     assert bucket.take(1000 + wait_s + 1e-9)
 
 
+@given(per_s=st.floats(0.01, 10_000), began_s=st.floats(0, 1e8))
+def test_a_wait_is_long_enough_for_the_clock_to_move(per_s, began_s):
+    bucket, now_s = TokenBucket(per_s, 1), began_s
+    assert bucket.take(now_s)
+    for _ in range(3):
+        now_s += bucket.wait_s(now_s)
+    assert bucket.take(now_s)
+
+
 def test_a_clock_that_goes_back_brings_no_tokens():
     bucket = TokenBucket(per_s=1, burst=1)
     assert bucket.take(100.0)
