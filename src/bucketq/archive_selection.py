@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 from bucketq.archive_name import hour_began, hour_ended
 from bucketq.archived_job import ArchivedJob, FinishedStatus
+from bucketq.duration import in_utc
 from bucketq.errors import ConfigurationError
 
 
@@ -26,11 +27,8 @@ class Selection(NamedTuple):
         status: str | None = None,
     ) -> Self:
         """What a user asks for. Raises ConfigurationError."""
-        for moment in (since, until):
-            if moment is not None and not isinstance(moment, datetime):
-                raise ConfigurationError(f"since and until are datetimes with a time zone, not {moment!r}")
-            if moment is not None and moment.tzinfo is None:
-                raise ConfigurationError(f"{moment} has no time zone; give one, such as datetime.UTC")
+        since = None if since is None else in_utc(since, "since")
+        until = None if until is None else in_utc(until, "until")
         if status is not None and status not in list(FinishedStatus):
             raise ConfigurationError(f"a finished job is one of {', '.join(FinishedStatus)}, not {status!r}")
         return cls(since, until, entrypoint, None if status is None else FinishedStatus(status))

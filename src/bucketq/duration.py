@@ -1,6 +1,6 @@
-"""Lengths of time, as callers give them: seconds, or a timedelta."""
+"""Times as callers give them: lengths, as seconds or a timedelta, and moments of any time zone."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from bucketq.errors import ConfigurationError
 
@@ -20,3 +20,24 @@ def seconds_of(duration: Duration, name: str) -> float:
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < _LONGEST_S:
         raise ConfigurationError(f"{name} is a number of seconds from 0, or a timedelta, not {duration!r}")
     return float(duration)
+
+
+def in_utc(moment: object, name: str) -> datetime:
+    """The same moment in UTC. Raises ConfigurationError, which calls it `name`.
+
+    Files and messages spell the offset of a zone in minutes, so a moment keeps no zone of its own.
+
+    >>> from datetime import timezone
+    >>> in_utc(datetime(2026, 1, 1, 5, 0, 17, tzinfo=timezone(timedelta(hours=5, seconds=17))), "run_at")
+    datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise ConfigurationError(
+            f"{name} is a datetime with its time zone, such as datetime.now(UTC), not {moment!r}"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ConfigurationError(
+            f"{name} is beyond the years that a time can have, 1 to 9999 in UTC: {moment}"
+        ) from None

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from bucketq.duration import Duration, seconds_of
+from bucketq.duration import Duration, in_utc, seconds_of
 from bucketq.errors import ConfigurationError
 from bucketq.job import IfDead, Job, JobStatus
 from bucketq.trace_context import TraceContext
@@ -111,11 +111,7 @@ def _as_it_is(value: Any, name: str, now: datetime) -> Any:
 
 
 def _moment(value: Any, name: str, now: datetime) -> datetime:
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise ConfigurationError(
-            f"{name} is a datetime with its time zone, such as datetime.now(UTC), not {value!r}"
-        )
-    return value
+    return in_utc(value, name)
 
 
 def _from_now(value: Any, name: str, now: datetime) -> datetime:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,23 @@ def test_a_file_that_is_not_whole_changes_nothing(source, file, tmp_path, run, d
     assert (told.code, told.out) == (2, "")
     assert ("line 21" in told.err) is (damage == "line")
     assert not (tmp_path / "target.json").exists()
+
+
+def test_times_of_other_zones_are_taken_in_as_utc_and_none_beyond_all_years(source, file, tmp_path, run):
+    source.enqueue("mail", run_at=datetime(2099, 1, 1, tzinfo=UTC))
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    exported = Path(file).read_text()
+    Path(file).write_text(exported.replace("2099-01-01T00:00:00Z", "2099-01-01T05:45:00+05:45"))
+    url = f"file://{tmp_path}/target.json"
+    assert run("import", file, "--url", url).code == 0
+    with bucketq.sync.connect(url) as target:
+        [job] = target.jobs()
+        assert (job.run_at, job.run_at.tzinfo) == (datetime(2099, 1, 1, tzinfo=UTC), UTC)
+    Path(file).write_text(exported.replace("2099-01-01T00:00:00Z", "9999-12-31T23:59:59-05:45"))
+    refused = run("import", file, "--url", url)
+    assert refused.code == 2
+    assert "line 2" in refused.err
+    assert "run_at is beyond the years" in refused.err
 
 
 def test_an_export_of_a_newer_bucketq_and_a_file_that_is_none_are_told(tmp_path, run):

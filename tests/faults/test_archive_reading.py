@@ -134,9 +134,9 @@ def test_the_newest_come_first_and_no_more_is_read_than_is_taken():
 
 async def test_questions_that_cannot_be_answered_are_refused():
     archive = Archive(FaultyStorage())
-    with pytest.raises(ConfigurationError, match="no time zone"):
+    with pytest.raises(ConfigurationError, match="with its time zone"):
         await ids_of(archive.jobs(since=datetime(2026, 1, 1)))  # noqa: DTZ001
-    with pytest.raises(ConfigurationError, match="no time zone"):
+    with pytest.raises(ConfigurationError, match="with its time zone"):
         await ids_of(archive.jobs(until=datetime(2026, 1, 1)))  # noqa: DTZ001
     with pytest.raises(ConfigurationError, match="one of completed, dead, cancelled, expired, not 'done'"):
         await ids_of(archive.jobs(status="done"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from faulty import FaultyStorage
@@ -9,6 +10,7 @@ from faulty import FaultyStorage
 from bucketq import (
     BrokerQueue,
     ClaimLostError,
+    ConfigurationError,
     JobNotFoundError,
     PayloadError,
     Settings,
@@ -305,5 +307,32 @@ def test_upkeep_costs_busy_callers_no_commit_of_its_own():
             # Swaps go along with the callers' own writes.
             assert storage.writes - writes == 20
             assert storage.creates > 5
+
+    run(main())
+
+
+def test_times_whose_zone_has_seconds_come_back_from_segments_as_they_were():
+    async def main():
+        zone = timezone(timedelta(hours=5, seconds=17))
+        storage, clock = FaultyStorage(), VirtualClock()
+        async with broker(storage) as q:
+            due = [clock.now() + timedelta(seconds=600 + number) for number in range(300)]
+            for moment in due:
+                await q.enqueue(
+                    "mail", run_at=moment.astimezone(zone), expires_at=datetime.max.replace(tzinfo=UTC)
+                )
+            assert storage.names, "some are in segments"
+        async with broker(storage) as q:
+            await asyncio.sleep(1200)
+            jobs = [job for _ in range(6) for job in await q.dequeue("mail", batch_size=50)]
+            assert [job.run_at for job in jobs] == due
+            assert {job.run_at.tzinfo for job in jobs} == {UTC}
+            beyond = (
+                datetime.min.replace(tzinfo=zone),
+                datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))),
+            )
+            for moment in beyond:
+                with pytest.raises(ConfigurationError, match="beyond the years that a time can have"):
+                    await q.enqueue("mail", run_at=moment)
 
     run(main())

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import inspect
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from bucketq import InMemoryStorage
 from bucketq.broker.allowance import Allowance
@@ -113,7 +113,7 @@ async def test_a_job_with_all_its_options(http):
         priority=-3,
         maxAttempts=7,
         maxCrashes=2,
-        runAt=soon.isoformat(),
+        runAt=soon.astimezone(timezone(timedelta(hours=5, minutes=45))).isoformat(),
         expiresAt=later.isoformat(),
         timeout=30,
         key="k",

@@ -68,6 +68,7 @@ async def test_a_path_as_it_stands_in_the_description(http):
         b'{"delay": -1}',
         b'{"delay": 1, "runAt": "2030-01-01T00:00:00Z"}',
         b'{"runAt": "2030-01-01T00:00:00"}',
+        b'{"runAt": "9999-12-31T23:59:59-05:00"}',
         b'{"keyFor": 1}',
         b'{"payload": "no base64!", "payloadEncoding": "base64"}',
         b'{"payload": 7, "payloadEncoding": "base64"}',

@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from bucketq.batches import NamedBatch
 from bucketq.codec import StoredBatch, encode_batch
-from bucketq.errors import CorruptStateError, NewerFormatError
+from bucketq.duration import in_utc
+from bucketq.errors import ConfigurationError, CorruptStateError, NewerFormatError
 from bucketq.job import Count, Job, Moment
 from bucketq.jobline import UNREADABLE, StoredJob, encode_job
 from bucketq.limits import Limits
@@ -85,7 +87,7 @@ def decode_line(line: bytes, where: str) -> Item:
         raise CorruptStateError(f"{where} is no line of an export: {error}") from error
     match read:
         case _Line(job=StoredJob() as job):
-            return job.job()
+            return _in_utc(job.job(), where)
         case _Line(finished=finished) if bytes(finished):
             return Finished(bytes(finished))
         case _Line(limits=Limits() as limits):
@@ -97,6 +99,17 @@ def decode_line(line: bytes, where: str) -> Item:
         case _Line(end=End() as end):
             return end
     raise CorruptStateError(f"{where} says nothing")
+
+
+def _in_utc(job: Job, where: str) -> Job:
+    """The job, its times as a queue keeps them. Raises CorruptStateError."""
+    times = {"run_at": job.run_at, "expires_at": job.expires_at}
+    try:
+        return replace(
+            job, **{name: in_utc(moment, name) for name, moment in times.items() if moment is not None}
+        )
+    except ConfigurationError as error:
+        raise CorruptStateError(f"{where} has no job: {error}") from error
 
 
 def begins_export(line: bytes, where: str) -> bool:

@@ -1,7 +1,7 @@
 """Attempts: when a job is tried, how often, and for how long."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from bucketq.errors import ClaimLostError, ConfigurationError
 from bucketq.job import JobStatus
@@ -61,6 +61,17 @@ class Attempts(QueueSuite):
             assert "in test_a_retry_policy_decides: raise KeyError" in (attempt.trace or "")
             with raises(ConfigurationError):
                 await q.nack(job.id, "boom", retry=exponential())
+
+    async def test_a_time_is_kept_in_utc(self) -> None:
+        async with self.open() as q:
+            zone = timezone(timedelta(hours=5, minutes=45, seconds=17))
+            due = datetime(2099, 1, 1, 12, 30, 15, 7, tzinfo=zone)
+            enqueued = await q.enqueue("mail", b"later", run_at=due, expires_at=due)
+            for job in (enqueued, await q.find(enqueued.id)):
+                assert job is not None
+                assert job.run_at == job.expires_at == due
+                assert job.run_at is not None
+                assert job.run_at.utcoffset() == timedelta(0)
 
     async def test_a_job_waits_for_its_time(self) -> None:
         async with self.open() as q:
