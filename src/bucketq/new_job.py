@@ -162,8 +162,7 @@ _CHANGES: dict[str, tuple[str, Callable[[Any, str, datetime], Any]]] = {
 
 def check_plain(entrypoint: str, priority: int, max_attempts: int) -> None:
     """Raise ConfigurationError for what cannot be a job, whatever its options."""
-    if not entrypoint or not is_text(entrypoint):
-        raise ConfigurationError(f"an entrypoint is a non-empty string, not {entrypoint!r}")
+    check_name("an entrypoint", entrypoint)
     if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
         raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
     if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
@@ -196,7 +195,11 @@ def _check_options(job: Job) -> None:
 
 def check_name(what: str, value: object) -> None:
     """Raise ConfigurationError for what cannot be a name, such as a key, a tenant or an entrypoint."""
-    if not (isinstance(value, str) and is_text(value) and 1 <= len(value) <= NAME_MAX):
+    if isinstance(value, str) and len(value) > NAME_MAX:
+        raise ConfigurationError(
+            f"{what} is a text of 1 to {NAME_MAX} characters, not {len(value)}: {value[:40]!r}…"
+        )
+    if not value or not is_text(value):
         raise ConfigurationError(f"{what} is a text of 1 to {NAME_MAX} characters, not {value!r}")
 
 

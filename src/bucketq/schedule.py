@@ -22,7 +22,7 @@ from bucketq.duration import Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, PayloadError, QueueFullError
 from bucketq.job import Job, JobStatus, Moment, Seconds
 from bucketq.jobline import StoredJob, encode_job, line_bytes
-from bucketq.new_job import NAME_MAX, JobOptions, check_new_job, is_text
+from bucketq.new_job import JobOptions, check_name, check_new_job
 from bucketq.wanted import Wanted, is_wanted
 
 log = logging.getLogger("bucketq")
@@ -268,8 +268,7 @@ def new_schedule(
 def check_schedule(schedule: Schedule) -> None:
     """Raise ConfigurationError, or PayloadError, for what cannot be a schedule."""
     name, job = schedule.name, schedule.job
-    if not is_text(name) or not 1 <= len(name) <= NAME_MAX:
-        raise ConfigurationError(f"a schedule's name is a text of 1 to {NAME_MAX} characters, not {name!r}")
+    check_name("a schedule's name", name)
     check_new_job(job)
     if job.run_at is not None or job.after:
         raise ConfigurationError("a schedule says when its jobs run; it takes no run_at and no after")

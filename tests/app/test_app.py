@@ -382,6 +382,7 @@ def test_where_a_handler_may_run(app: App) -> None:
         {"cron": "every day"},
         {"tenant": ""},
         {"retry": 3},
+        {"name": "e" * 251},
     ],
 )
 def test_options_that_make_no_sense_are_refused_where_they_are_written(

@@ -262,6 +262,28 @@ def test_times_of_other_zones_are_taken_in_as_utc_and_none_beyond_all_years(sour
     assert "run_at is beyond the years" in refused.err
 
 
+@pytest.mark.parametrize("what", ["job", "schedule", "limits", "batch"])
+def test_a_file_with_the_name_of_an_entrypoint_that_is_too_long_changes_nothing(
+    source, file, tmp_path, run, what
+):
+    if what == "job":
+        source.enqueue("mail")
+    elif what == "schedule":
+        source.schedule("report", "mail", every=60)
+    elif what == "limits":
+        source.pause("mail")
+    else:
+        source.enqueue_batch("resize", [1], then=("mail", b""))
+    run("export", file, "--url", f"file://{tmp_path}/source.json")
+    Path(file).write_text(Path(file).read_text().replace('"mail"', f'"{"m" * 251}"'))
+    told = run("import", file, "--url", f"file://{tmp_path}/target.json")
+    assert (told.code, told.out) == (2, "")
+    assert "an entrypoint is a text of 1 to 250 characters, not 251" in told.err
+    assert ", line " in told.err
+    assert "Nothing was changed." in told.err
+    assert not (tmp_path / "target.json").exists()
+
+
 def test_an_export_of_a_newer_bucketq_and_a_file_that_is_none_are_told(tmp_path, run):
     newer, none = tmp_path / "newer.jsonl", tmp_path / "none.txt"
     newer.write_text('{"bucketq_export":99}\n')

@@ -311,6 +311,28 @@ def test_upkeep_costs_busy_callers_no_commit_of_its_own():
     run(main())
 
 
+def test_a_queue_that_has_names_of_entrypoints_beyond_the_limit_is_served_as_ever(monkeypatch):
+    async def main():
+        storage, name = FaultyStorage(), "m" * 1000
+        # As an earlier bucketq wrote it.
+        monkeypatch.setattr("bucketq.new_job.NAME_MAX", 1000)
+        async with broker(storage) as q:
+            await q.enqueue_many(name, range(300), max_attempts=1)
+            await q.schedule("often", name, every=3600)
+            assert storage.names, "some are in segments"
+        monkeypatch.undo()
+        async with broker(storage) as q:
+            assert [job.json() async for job in q.jobs(entrypoint=name)] == list(range(300))
+            first, *others = [job for _ in range(3) for job in await q.dequeue(name, batch_size=100)]
+            assert await q.ack_many(others) == []
+            await q.nack(first, "boom")
+            await q.redrive(first.id)
+            await asyncio.sleep(3700)
+            assert len(await q.dequeue(name, batch_size=9)) == 2, "redriven, and fired by the schedule"
+
+    run(main())
+
+
 def test_times_whose_zone_has_seconds_come_back_from_segments_as_they_were():
     async def main():
         zone = timezone(timedelta(hours=5, seconds=17))

@@ -76,7 +76,12 @@ def test_every_column_counts_and_options_stand_in_for_them(spark, queue):
             "load_number only makes sense with load_id",
         ),
         ("'a' AS entrypoint, 'p' AS payload", {"since": "2026"}, "a write has no option since"),
-        ("'p' AS payload", {"entrypoint": ""}, "an entrypoint is a non-empty string"),
+        ("'p' AS payload", {"entrypoint": ""}, "an entrypoint is a text of 1 to 250 characters"),
+        (
+            "'p' AS payload",
+            {"entrypoint": "e" * 251},
+            "an entrypoint is a text of 1 to 250 characters, not 251",
+        ),
     ],
 )
 def test_what_cannot_be_jobs_is_refused_before_any_task_runs(spark, queue, columns, options, reason):
@@ -90,6 +95,13 @@ def test_what_cannot_be_jobs_is_refused_before_any_task_runs(spark, queue, colum
     with pytest.raises(PySparkException, match=reason):
         write(frame, queue, **options)
     assert ran.value == 0
+    assert not queue.path.exists()
+
+
+def test_a_row_with_the_name_of_an_entrypoint_that_is_too_long_is_refused(spark, queue):
+    frame = spark.range(3).selectExpr("repeat('e', 251) AS entrypoint", "'p' AS payload")
+    with pytest.raises(PySparkException, match="an entrypoint is a text of 1 to 250 characters, not 251"):
+        write(frame, queue)
     assert not queue.path.exists()
 
 

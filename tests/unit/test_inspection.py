@@ -21,6 +21,7 @@ from bucketq.operation import (
     DequeueSegment,
     Enqueue,
     EnqueueBatch,
+    EnqueueSegments,
     Heartbeat,
     HeartbeatMany,
     Nack,
@@ -32,6 +33,7 @@ from bucketq.operation.limits import Pause, Resume, SetLimit
 from bucketq.operation.schedules import PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Schedule
+from bucketq.segment import Segment
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = Job(id="1", entrypoint="mail", created_at=NOW)
@@ -41,6 +43,9 @@ OF_BATCH = replace(JOB, id="2", batch="then")
 THEN = replace(JOB, id="then", batch="then")
 SCHEDULE = Schedule(name="poll", every_s=60.0, job=JOB)
 NO_RATE = Limit(rate=float("inf"))
+LONG_SEGMENT = Segment(
+    name="backlog/1/2", entrypoint=LONG, count=1, size=1, first=(0, 0, 1), last=(0, 0, 1), ids=("", "g")
+)
 
 GOOD = {
     "jobs": Enqueue((JOB, replace(JOB, id="2", payload_object="payloads/1", payload_size=1))),
@@ -58,6 +63,10 @@ GOOD = {
 WRONG = {
     "an id that is too long": Enqueue((replace(JOB, id=LONG),)),
     "an entrypoint that is too long": Enqueue((replace(JOB, entrypoint=LONG),)),
+    "a segment of an entrypoint that is too long": EnqueueSegments((LONG_SEGMENT,)),
+    "a segment of a batch, of an entrypoint that is too long": EnqueueBatch(
+        THEN, EnqueueSegments((LONG_SEGMENT,)), NOW
+    ),
     "a payload that is no payload": Enqueue((replace(JOB, payload_object="archive/1"),)),
     "a job of a batch alone": Enqueue((OF_BATCH,)),
     "a priority beyond all": Enqueue((replace(JOB, priority=2**60),)),
@@ -73,6 +82,7 @@ WRONG = {
     "a held job to adopt": Adopt("load", 1, (replace(JOB, token="t"),), NOW),
     "a wrong schedule to adopt": Adopt("load", 1, (replace(SCHEDULE, every_s=-1.0),), NOW),
     "a wrong limit to adopt": Adopt("load", 1, (Limits(entrypoints={"mail": NO_RATE}),), NOW),
+    "a pause that is too long to adopt": Adopt("load", 1, (Limits(paused=(LONG,)),), NOW),
     "a wrong limit of a key to adopt": Adopt("load", 1, (Limits(limit_keys={"k": NO_RATE}),), NOW),
     "progress beyond the end": Heartbeat(CLAIM, NOW, 2.0),
     "progress of one of many": HeartbeatMany((Heartbeat(CLAIM, NOW), Heartbeat(CLAIM, NOW, 2.0))),

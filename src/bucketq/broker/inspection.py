@@ -11,7 +11,7 @@ from bucketq.errors import ConfigurationError
 from bucketq.failure import error_text
 from bucketq.job import JobStatus
 from bucketq.limits import Limits, check_limit
-from bucketq.new_job import NAME_MAX, check_new_job
+from bucketq.new_job import NAME_MAX, check_name, check_new_job
 from bucketq.object_name import PAYLOADS
 from bucketq.operation import (
     Ack,
@@ -22,6 +22,7 @@ from bucketq.operation import (
     DequeueSegment,
     Enqueue,
     EnqueueBatch,
+    EnqueueSegments,
     Heartbeat,
     HeartbeatMany,
     Nack,
@@ -43,12 +44,14 @@ def inspected(operation: Operation) -> Operation:
         case Enqueue():
             for job in operation.jobs:
                 check_length("a job's id", job.id)
-                check_length("an entrypoint", job.entrypoint)
                 if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
                     raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
                 if job.batch is not None:
                     raise ConfigurationError("jobs of a batch come all together, with the one that follows")
                 check_new_job(job)
+        case EnqueueSegments():
+            for segment in operation.segments:
+                check_name("an entrypoint", segment.entrypoint)
         case EnqueueBatch():
             _check_batch(operation)
         case Adopt():
@@ -83,10 +86,9 @@ def inspected(operation: Operation) -> Operation:
             for part in operation.parts:
                 inspected(part)
         case PutSchedule():
-            check_length("an entrypoint", operation.schedule.job.entrypoint)
             check_schedule(operation.schedule)
         case Pause() | Resume() if operation.entrypoint is not None:
-            check_length("an entrypoint", operation.entrypoint)
+            check_name("an entrypoint", operation.entrypoint)
         case SetLimit():
             check_limit(operation.entrypoint, operation.limit_key, operation.limit)
         case Transact():
@@ -106,6 +108,8 @@ def _check_adoption(operation: Adopt) -> None:
             case Schedule():
                 inspected(PutSchedule(holding, operation.now))
             case Limits():
+                for entrypoint in holding.paused:
+                    check_name("an entrypoint", entrypoint)
                 for entrypoint, limit in holding.entrypoints.items():
                     check_limit(entrypoint, None, limit)
                 for limit_key, limit in holding.limit_keys.items():
@@ -115,6 +119,8 @@ def _check_adoption(operation: Adopt) -> None:
 def _check_batch(operation: EnqueueBatch) -> None:
     then, part = operation.then, operation.part
     jobs = part.jobs if isinstance(part, Enqueue) else ()
+    if isinstance(part, EnqueueSegments):
+        inspected(part)
     if any(job.batch != then.id for job in (then, *jobs)):
         raise ConfigurationError("the batch of its jobs, and of the one that follows, is the id of that one")
     if then.after or then.key is not None:

@@ -19,13 +19,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from bucketq.batches import NamedBatch
+from bucketq.batches import JobBatch, NamedBatch
 from bucketq.clock import SystemClock
 from bucketq.embedded import DirectQueue
-from bucketq.errors import CorruptStateError, JobNotFoundError
+from bucketq.errors import ConfigurationError, CorruptStateError, JobNotFoundError
 from bucketq.job import Job, JobStatus
+from bucketq.limits import Limits
+from bucketq.new_job import check_name
 from bucketq.operation import Adopt, Holding
 from bucketq.queue import Queue
+from bucketq.schedule import Schedule
 from bucketq.storage.file import LocalFileSystemStorage
 from bucketq.transfer.export import OnProgress, export
 from bucketq.transfer.line import End, Finished, Item, begins_export, decode_line
@@ -58,7 +61,8 @@ async def take_in(
     """Bring the jobs, batches, schedules and limits of a file into a queue.
 
     The file is an export, or the queue.json of bucketq or jqueue, with its segments beside it. Raises
-    CorruptStateError if it cannot be read to its end; then nothing was changed.
+    CorruptStateError if it cannot be read to its end, and ConfigurationError if it has an entrypoint that
+    no queue takes; then nothing was changed.
     """
     clock = SystemClock()
     with TemporaryDirectory() as folder:
@@ -142,6 +146,11 @@ def _look_through(path: Path) -> _Plan:
         if end is not None:
             raise CorruptStateError(f"{path} goes on after its end, in line {lines}. Nothing was changed.")
         digest.update(line)
+        for entrypoint in _entrypoints(item):
+            try:
+                check_name("an entrypoint", entrypoint)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{path}, line {lines}: {error} Nothing was changed.") from None
         match item:
             case Job():
                 jobs += 1
@@ -164,6 +173,20 @@ def _look_through(path: Path) -> _Plan:
         }
     load = f"import-{digest.hexdigest()}"
     return _Plan(load, lines, finished, batches, frozenset(followers), frozenset(there))
+
+
+def _entrypoints(item: Item) -> tuple[str, ...]:
+    """Those that a line names."""
+    match item:
+        case Job():
+            return (item.entrypoint,)
+        case Schedule():
+            return (item.job.entrypoint,)
+        case NamedBatch(batch=JobBatch(then=Job() as then)):
+            return (then.entrypoint,)
+        case Limits():
+            return (*item.paused, *item.entrypoints)
+    return ()
 
 
 def _items(path: Path) -> Iterator[tuple[int, bytes, Item]]:

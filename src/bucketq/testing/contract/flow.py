@@ -114,6 +114,29 @@ class Flow(QueueSuite):
             assert await q.batch(batch.id) is None
             assert (await q.read_state()).is_conserved()
 
+    async def test_the_name_of_an_entrypoint_has_a_limit(self) -> None:
+        longest, too_long = "ä" * 250, "ä" * 251
+        async with self.open() as q:
+            assert (await q.enqueue(longest)).entrypoint == longest
+            [job] = await q.dequeue(longest)
+            await q.ack(job)
+            for call in (
+                lambda: q.enqueue(too_long),
+                lambda: q.enqueue_many(too_long, range(3)),
+                lambda: q.enqueue_batch(too_long, [1], then=("publish", b"")),
+                lambda: q.enqueue_batch("resize", [1], then=(too_long, b"")),
+                lambda: q.schedule("nightly", too_long, every=60),
+                lambda: q.pause(too_long),
+                lambda: q.limit(too_long, max_running=1),
+            ):
+                with raises(ConfigurationError) as refused:
+                    await call()
+                assert "1 to 250 characters, not 251" in str(refused[0])
+            with raises(ConfigurationError):
+                async with q.transaction() as t:
+                    t.enqueue(too_long)
+            assert (await q.stats()).enqueued_total == 1
+
     async def test_an_empty_batch_is_finished_at_once(self) -> None:
         async with self.open() as q:
             batch = await q.enqueue_batch("resize", [], then=("publish", b"x"))
