@@ -124,10 +124,7 @@ class Archive:
     async def find(self, job: Job | str) -> ArchivedJob | None:
         """The finished job with this id, or None. Its id tells from when on to look for it."""
         job_id = Claim.of(job).job_id
-        made_at = time_of(job_id)
-        # A day earlier: the clocks of those who make and finish jobs may differ.
-        since = made_at and datetime.fromtimestamp(max(0.0, made_at.timestamp() - 86400), UTC)
-        planned, state = await self.plan(Selection(since))
+        planned, state = await self.plan(Selection(finished_since([job_id])))
         # Decoding all would keep a broker, on whose dashboard somebody looks for it, from its work.
         sought = msgspec.json.encode(job_id)
 
@@ -285,6 +282,16 @@ class Archive:
 
 def _newest_first(jobs: Iterable[ArchivedJob]) -> list[ArchivedJob]:
     return sorted(jobs, key=lambda job: job.finished_at, reverse=True)
+
+
+def finished_since(job_ids: Iterable[str]) -> datetime | None:
+    """No job of these ids was finished before this time; None if that cannot be told, or there are none."""
+    made_at = [time_of(job_id) for job_id in job_ids]
+    first = min((moment for moment in made_at if moment is not None), default=None)
+    if first is None or None in made_at:
+        return None
+    # A day earlier: the clocks of those who make and finish jobs may differ.
+    return datetime.fromtimestamp(max(0.0, first.timestamp() - 86400), UTC)
 
 
 def _sealed(ledger: Ledger) -> list[ArchiveName]:

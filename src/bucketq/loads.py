@@ -5,6 +5,7 @@ mark here was made by the very commit that took the jobs in.
 """
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import NamedTuple
 
 from bucketq.errors import ConfigurationError
@@ -12,6 +13,8 @@ from bucketq.errors import ConfigurationError
 # More than run at the same time. One that has been silent for longer than the others may be
 # forgotten, and would then be taken for a new one.
 LOADS_MAX = 1000
+# How the names of imports begin.
+IMPORT = "import-"
 
 
 class LoadMark(NamedTuple):
@@ -44,6 +47,14 @@ class Loads:
             " Which of its rows were enqueued cannot be told. Nothing was added; to add all of them, use"
             " another load_id."
         )
+
+    def imports_seen(self) -> str:
+        """A digest of how far every import has come: another one after each part that lands."""
+        digest = blake2b(digest_size=16)
+        for name in sorted(self.marks):
+            if name.startswith(IMPORT):
+                digest.update(b"%b %d\n" % (name.encode(), self.marks[name].number))
+        return digest.hexdigest()
 
     def remembered(self, name: str, mark: LoadMark) -> "Loads":
         """These marks, and that a part of a load lands now."""

@@ -16,7 +16,7 @@ import pytest
 import bucketq.sync
 from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
 from bucketq.codec import decode
-from bucketq.transfer import export, take_in
+from bucketq.transfer import export, intake, take_in
 from bucketq.verify import verify
 from tests.cli.typed import queue_url, typed
 
@@ -198,6 +198,22 @@ def test_the_same_file_adds_nothing_twice_even_when_its_jobs_are_finished(source
         assert target.schedules() == []
 
 
+async def test_two_imports_at_once_add_each_job_once(tmp_path, target_url, monkeypatch):
+    monkeypatch.setattr(intake, "_PART_LINES", 10)
+    files = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    source = BrokerQueue(InMemoryStorage())
+    async with source:
+        for file in files:
+            await source.enqueue_many("mail", range(100))
+            file.write_bytes(b"".join([line async for line in export(source)]))
+    async with bucketq.connect(target_url) as one, bucketq.connect(target_url) as other:
+        told = await asyncio.gather(take_in(one, files[0]), take_in(other, files[1]))
+        assert sum(each.added for each in told) == 200
+        assert sum(each.present for each in told) == 100
+        assert (await one.stats()).enqueued_total == 200
+        assert len({job.id async for job in one.jobs()}) == 200
+
+
 def test_what_is_in_the_queue_stays_as_it_is(source, file, tmp_path, run):
     url = f"file://{tmp_path}/source.json"
     source.enqueue("mail", {"to": "ada"})
@@ -208,7 +224,7 @@ def test_what_is_in_the_queue_stays_as_it_is(source, file, tmp_path, run):
     source.limit("mail", max_running=7)
     source.enqueue("mail", {"to": "eve"})
     told = run("import", file, "--url", url)
-    assert told.out == "0 jobs imported\n2 are in the queue already\n"
+    assert told.out == "0 jobs imported\n2 are in the queue or its archive already\n"
     assert source.stats().enqueued_total == 3
     source.heartbeat(claimed)
     assert source.limits().entrypoints["mail"].max_running == 7

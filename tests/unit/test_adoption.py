@@ -10,6 +10,7 @@ from bucketq.batches import JobBatch, NamedBatch
 from bucketq.codec import decode, encode
 from bucketq.job import Attempt, Claim, Outcome
 from bucketq.limits import Limit, Limits
+from bucketq.loads import LoadMark
 from bucketq.operation import Ack, Adopt, Dequeue
 from bucketq.schedule import Schedule
 from bucketq.state import QueueState
@@ -59,6 +60,22 @@ def test_a_part_is_adopted_once_even_if_its_jobs_are_finished(state):
     assert adopt(state, job("2"), number=2) == 1
     with pytest.raises(ConfigurationError):
         adopt(state, job("1"))
+
+
+def test_a_part_waits_for_another_look_if_another_import_came_first(state):
+    first, second = (state.loads.imports_seen() for _ in range(2))
+    assert state.apply(Adopt("import-1", 1, (job("1"),), LATER, seen=first)) == 1
+    before = encode(state)
+    assert state.apply(Adopt("import-2", 1, (job("1"), job("2")), LATER, seen=second)) is None
+    assert state.apply(Adopt("import-1", 1, (job("1"),), LATER, seen=second)) is None
+    assert encode(state) == before
+    assert state.apply(Adopt("import-2", 1, (job("2"),), LATER, seen=state.loads.imports_seen())) == 1
+
+
+def test_a_load_that_is_no_import_keeps_none_from_going_on(state):
+    seen = state.loads.imports_seen()
+    state.load("nightly", LoadMark(1))
+    assert state.apply(Adopt("import-1", 1, (job("1"),), LATER, seen=seen)) == 1
 
 
 def test_a_job_that_is_here_and_one_whose_key_is_taken_are_left_out(state):

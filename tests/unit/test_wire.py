@@ -110,7 +110,7 @@ OUTCOMES = (Nack(CLAIM, "no", NOW, 7.5, "line 7"), Bury(CLAIM, "never", NOW), Cr
 OPERATIONS = [
     Enqueue((NEW, NEW)),
     EnqueueSegments((SEGMENT,)),
-    Adopt("import-1", 7, (DEAD, BATCH, CRON, Limits(paused=("mail",))), NOW, (("2", False),)),
+    Adopt("import-1", 7, (DEAD, BATCH, CRON, Limits(paused=("mail",))), NOW, (("2", False),), "seen"),
     Dequeue(None, 1, "t", NOW, "host:1"),
     Dequeue("", 10_000, "t", NOW),
     Dequeue(("mail", "thumb"), 1, "t", NOW),

@@ -67,9 +67,10 @@ async def import_file(
       bucketq import backup.jsonl --url s3://my-bucket/jobs.json
 
     The queue.json may be of bucketq or of jqueue. Jobs keep their ids and their history. The same file adds
-    nothing twice, also if its jobs are finished by then: if it was interrupted, run it again. What is in the
-    queue already stays as it is. A file that is damaged or cut short changes nothing. Finished jobs of an
-    export are not taken in.
+    nothing twice, also if its jobs are finished by then: if it was interrupted, run it again. A job that is
+    in the queue or its archive already, by its id, stays as it is, whatever file it came from. Several
+    imports may run at the same time. A file that is damaged or cut short changes nothing. Finished jobs of
+    an export are not taken in.
     """
     from bucketq.transfer import take_in
 
@@ -82,7 +83,7 @@ async def import_file(
     print(f"{spell_jobs(intake.added)} imported")
     for count, why in (
         (intake.before, "were imported before from this file"),
-        (intake.present, "are in the queue already"),
+        (intake.present, "are in the queue or its archive already"),
         (intake.refused, "are left out: another job has their unique key"),
         (intake.finished, "are finished, and left out"),
     ):

@@ -22,6 +22,10 @@ class Adopt(msgspec.Struct, frozen=True, gc=False):
 
     Jobs keep their ids and their history. What is here already stays as it is: a job of the same id, a
     batch, a schedule or a limit of the same name, and a job that has the same unique key.
+
+    Jobs that are in segments or in the archive are for the import to leave out. `seen` is what it saw of
+    other imports when it looked for them (see `Loads.imports_seen`). If one of those has landed a part
+    since, the answer is None, and nothing is changed: look again.
     """
 
     load: str
@@ -31,6 +35,8 @@ class Adopt(msgspec.Struct, frozen=True, gc=False):
     now: datetime
     # Of jobs that these wait for, and that are in the queue no more: whether they succeeded.
     finished: tuple[tuple[str, bool], ...] = ()
+    # Empty from a client that looks only once.
+    seen: str = ""
 
     @property
     def jobs(self) -> list[Job]:
@@ -43,7 +49,9 @@ class Adopt(msgspec.Struct, frozen=True, gc=False):
         holdings = (one if _job_of(one) is None else _with_job(one, next(others)) for one in self.holdings)
         return replace(self, holdings=tuple(holdings))
 
-    def __call__(self, state: QueueState) -> int:
+    def __call__(self, state: QueueState) -> int | None:
+        if self.seen and self.seen != state.loads.imports_seen():
+            return None
         mark = LoadMark(self.number)
         if state.loads.has(self.load, mark):
             return 0

@@ -61,7 +61,11 @@ async def export(
             batch = replace(batch, then=then)
         yield _line(NamedBatch(batch_id, batch))
     told = 0
-    async for job in _live_jobs(queue, state):
+    async for job in live_jobs(queue, state):
+        if job.is_cancelled:
+            continue
+        if job.status is JobStatus.IN_PROGRESS:
+            job = _waiting(job)
         if (whole := await _whole(queue, job)) is None:
             continue
         yield _line(whole)
@@ -79,7 +83,8 @@ async def export(
     yield _line(End(jobs=told, finished=archived))
 
 
-async def _live_jobs(queue: Queue, state: QueueState) -> AsyncIterator[Job]:
+async def live_jobs(queue: Queue, state: QueueState) -> AsyncIterator[Job]:
+    """Each job that is in the queue from this state on, wherever it moves; blocked ones last."""
     told: set[int] = set()
     blocked: list[Job] = []
     passed = _Pass(queue, state)
@@ -90,8 +95,8 @@ async def _live_jobs(queue: Queue, state: QueueState) -> AsyncIterator[Job]:
             told.add(job.sequence)
             if job.status is JobStatus.BLOCKED:
                 blocked.append(job)
-            elif not job.is_cancelled:
-                yield _waiting(job) if job.status is JobStatus.IN_PROGRESS else job
+            else:
+                yield job
         if passed.looks == 1:
             break
         passed = _Pass(queue, await queue.read_file(), passed.seen)

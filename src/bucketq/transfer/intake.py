@@ -7,11 +7,15 @@
 
 The name of the load is made of what the file says. So the same file adds nothing twice, also when
 its jobs are finished meanwhile; and after an interruption the next try goes on where the last commit
-was. A job that is in the queue by the same id stays as it is, whatever file it came from.
+was. A job whose id the queue or its archive has is left out, whatever file it came from.
+
+Only imports bring jobs that exist elsewhere. So the queue and its archive are searched for the jobs of
+the file once; and again, if a commit finds that another import has landed a part since.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,18 +23,21 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from bucketq.archive import Archive, finished_since
 from bucketq.batches import JobBatch, NamedBatch
 from bucketq.clock import SystemClock
 from bucketq.embedded import DirectQueue
 from bucketq.errors import ConfigurationError, CorruptStateError, JobNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.limits import Limits
+from bucketq.loads import IMPORT, LoadMark, Loads
 from bucketq.new_job import check_name
 from bucketq.operation import Adopt, Holding
 from bucketq.queue import Queue
 from bucketq.schedule import Schedule
 from bucketq.storage.file import LocalFileSystemStorage
-from bucketq.transfer.export import OnProgress, export
+from bucketq.storage.port import Bucket
+from bucketq.transfer.export import OnProgress, export, live_jobs
 from bucketq.transfer.line import End, Finished, Item, begins_export, decode_line
 
 # What one commit brings: less than what stays in queue.json.
@@ -41,8 +48,8 @@ _PART_BYTES = 256 * 1024
 class Intake(NamedTuple):
     """What came of an import: jobs that were added, and that were not.
 
-    `before` were added by an earlier import of the same file, `present` are in the queue by the same id,
-    and of `refused` ones another job has the unique key. `finished` ones are not taken in.
+    `before` were added by another import of the same file, `present` are in the queue, or its archive, by
+    the same id, and of `refused` ones another job has the unique key. `finished` ones are not taken in.
     """
 
     added: int = 0
@@ -69,18 +76,22 @@ async def take_in(
         if not _is_export(path):
             path = await _exported(path, Path(folder) / "queue.jsonl")
         plan = _look_through(path)
-        state = await queue.read_file()
-        landed = state.loads.marks.get(plan.load)
-        present = {job.id async for job in queue.jobs()}
+        view = await _look(queue, plan)
         intake = Intake(finished=plan.finished)
         for part in _parts(path, plan):
             jobs = sum(isinstance(item, Job) for item in part.holdings)
-            if landed is not None and part.number <= landed.number:
+            adopted = None
+            while adopted is None and not view.has_landed(plan.load, part.number):
+                new = _new(part.holdings, view.known)
+                left = sum(isinstance(item, Job) for item in new)
+                seen = view.loads.imports_seen()
+                adopted = await _adopt(queue, Adopt(plan.load, part.number, new, clock.now(), seen=seen))
+                if adopted is None:
+                    view = await _look(queue, plan)
+            if adopted is None:
                 intake = intake._replace(before=intake.before + jobs)
             else:
-                new = _new(part.holdings, present)
-                adopted = await _adopt(queue, Adopt(plan.load, part.number, new, clock.now()))
-                left = sum(isinstance(item, Job) for item in new)
+                view = view._replace(loads=view.loads.remembered(plan.load, LoadMark(part.number)))
                 intake = intake._replace(
                     added=intake.added + adopted,
                     present=intake.present + jobs - left,
@@ -90,11 +101,37 @@ async def take_in(
     return intake
 
 
-async def _adopt(queue: Queue, part: Adopt) -> int:
+class _View(NamedTuple):
+    """How far imports had come, and which jobs and batches of the file the queue or its archive had then."""
+
+    loads: Loads
+    known: frozenset[str] = frozenset()
+
+    def has_landed(self, load: str, number: int) -> bool:
+        """Whether the part of a load that ends with this line was there."""
+        mark = self.loads.marks.get(load)
+        return mark is not None and number <= mark.number
+
+
+async def _look(queue: Queue, plan: "_Plan") -> _View:
+    state = await queue.read_file()
+    view = _View(state.loads)
+    if view.has_landed(plan.load, plan.lines):
+        return view
+    # In this order: jobs go from the queue to the archive.
+    known = {job.id async for job in live_jobs(queue, state) if job.id in plan.ids}
+    if isinstance(queue.storage, Bucket):
+        async for job in Archive(queue.storage).jobs(since=plan.since):
+            if job.id in plan.ids:
+                known.add(job.id)
+    return view._replace(known=frozenset(known))
+
+
+async def _adopt(queue: Queue, part: Adopt) -> int | None:
     """Have a part adopted; jobs do not wait for others that were left out."""
     while True:
         try:
-            adopted: int = await queue.apply(part)
+            adopted: int | None = await queue.apply(part)
             return adopted
         except JobNotFoundError as error:
             missing = error.job_id
@@ -111,6 +148,9 @@ class _Plan(NamedTuple):
     load: str
     lines: int
     finished: int
+    # The jobs and batches that it has, and since when they can have been finished.
+    ids: frozenset[str]
+    since: datetime | None
     # How many jobs of each batch there are, which of those that follow one, and which jobs others wait for.
     batches: Counter[str]
     followers: frozenset[str]
@@ -139,7 +179,8 @@ async def _exported(path: Path, to: Path) -> Path:
 
 def _look_through(path: Path) -> _Plan:
     digest = blake2b(digest_size=16)
-    batches, followers, wanted, there = Counter[str](), set[str](), set[str](), set[str]()
+    batches, followers, wanted = Counter[str](), set[str](), set[str]()
+    ids = set[str]()
     lines = finished = jobs = 0
     end: End | None = None
     for lines, line, item in _items(path):
@@ -151,6 +192,8 @@ def _look_through(path: Path) -> _Plan:
                 check_name("an entrypoint", entrypoint)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{path}, line {lines}: {error} Nothing was changed.") from None
+        if isinstance(item, Job | NamedBatch):
+            ids.add(item.id)
         match item:
             case Job():
                 jobs += 1
@@ -167,12 +210,17 @@ def _look_through(path: Path) -> _Plan:
                 end = item
     if end != End(jobs=jobs, finished=finished):
         raise CorruptStateError(f"{path} is cut short: its end is missing. Nothing was changed.")
-    if wanted:
-        there = {
-            item.id for _, _, item in _items(path) if isinstance(item, Job | NamedBatch) and item.id in wanted
-        }
-    load = f"import-{digest.hexdigest()}"
-    return _Plan(load, lines, finished, batches, frozenset(followers), frozenset(there))
+    load = f"{IMPORT}{digest.hexdigest()}"
+    return _Plan(
+        load,
+        lines,
+        finished,
+        frozenset(ids),
+        finished_since(ids),
+        batches,
+        frozenset(followers),
+        frozenset(wanted & ids),
+    )
 
 
 def _entrypoints(item: Item) -> tuple[str, ...]:
@@ -223,5 +271,5 @@ def _fitted(item: Holding, plan: _Plan) -> Holding:
     return item
 
 
-def _new(holdings: tuple[Holding, ...], present: set[str]) -> tuple[Holding, ...]:
-    return tuple(one for one in holdings if not (isinstance(one, Job) and one.id in present))
+def _new(holdings: tuple[Holding, ...], known: frozenset[str]) -> tuple[Holding, ...]:
+    return tuple(one for one in holdings if not (isinstance(one, Job | NamedBatch) and one.id in known))

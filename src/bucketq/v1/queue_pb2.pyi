@@ -186,7 +186,7 @@ class EnqueueRequest(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., if_exists: _Optional[str] = ..., finished: _Optional[_Mapping[str, bool]] = ...) -> None: ...
 
 class AdoptRequest(_message.Message):
-    __slots__ = ("load", "number", "lines", "finished")
+    __slots__ = ("load", "number", "lines", "finished", "seen")
     class FinishedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -198,11 +198,13 @@ class AdoptRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     load: str
     number: int
     lines: _containers.RepeatedScalarFieldContainer[bytes]
     finished: _containers.ScalarMap[str, bool]
-    def __init__(self, load: _Optional[str] = ..., number: _Optional[int] = ..., lines: _Optional[_Iterable[bytes]] = ..., finished: _Optional[_Mapping[str, bool]] = ...) -> None: ...
+    seen: str
+    def __init__(self, load: _Optional[str] = ..., number: _Optional[int] = ..., lines: _Optional[_Iterable[bytes]] = ..., finished: _Optional[_Mapping[str, bool]] = ..., seen: _Optional[str] = ...) -> None: ...
 
 class EnqueueBatchRequest(_message.Message):
     __slots__ = ("then", "jobs", "segments")

@@ -110,6 +110,7 @@ def operation_message(operation: Operation) -> pb.Operation:
                 number=operation.number,
                 lines=map(encode_line, operation.holdings),
                 finished=dict(operation.finished),
+                seen=operation.seen,
             )
             return pb.Operation(adopt=adopt)
         case FindBatch():
@@ -317,7 +318,7 @@ def _adopt_of(message: pb.AdoptRequest, now: datetime) -> Adopt:
         # It is the request that cannot be read, not the queue.
         raise ConfigurationError(str(error)) from error
     holdings = tuple(item for item in items if not isinstance(item, Finished | End))
-    return Adopt(message.load, message.number, holdings, now, tuple(message.finished.items()))
+    return Adopt(message.load, message.number, holdings, now, tuple(message.finished.items()), message.seen)
 
 
 def _enqueue_segments_message(operation: EnqueueSegments) -> pb.EnqueueSegmentsRequest:
