@@ -9,11 +9,11 @@ which it will collect. From then on no commit may begin to refer to an object of
 
 from datetime import datetime
 
-from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ObjectNotFoundError
 from bucketq.object_name import PAYLOADS, SEGMENTS, STAGED, version_of
 from bucketq.operation import Submit
 from bucketq.operation.chores import Collect, References
-from bucketq.side_objects import SideObjects
+from bucketq.side_objects import LiveSegments, SideObjects
 from bucketq.storage.port import ObjectInfo
 
 
@@ -50,16 +50,13 @@ async def collect(
 
 
 async def _referred(objects: SideObjects, submit: Submit, before: int) -> tuple[int, set[str]]:
-    missing = None
+    segments = LiveSegments(objects.payloads_of)
     while True:
         found: References = await submit(Collect(before))
         names = set(found.names)
         try:
             for segment in found.segments:
-                names |= await objects.payloads_of(segment)
+                names |= await segments.read(segment)
             return found.version, names
-        except ObjectNotFoundError as error:
-            # Used up meanwhile, most likely: then the queue does not name it any more.
-            if missing == segment.name:
-                raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-            missing = segment.name
+        except ObjectNotFoundError:
+            continue

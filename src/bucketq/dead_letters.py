@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-from bucketq.errors import CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentLines
-from bucketq.side_objects import SideObjects, unreachable
+from bucketq.side_objects import LiveSegments
 from bucketq.state import QueueState
 
 
@@ -23,13 +23,15 @@ class DeadLetter(NamedTuple):
 
 
 async def dead_letters(
-    read: Callable[[], Awaitable[QueueState]], objects: SideObjects | None, entrypoint: str | None
+    look: Callable[[], Awaitable[QueueState]],
+    read: Callable[[Segment], Awaitable[bytes]],
+    entrypoint: str | None,
 ) -> AsyncIterator[DeadLetter]:
-    """Those in queue.json, then segment by segment; `read` reads the queue without its segments."""
+    """Those in queue.json, then segment by segment; `look` reads the queue without its segments."""
     told: set[int] = set()
-    missing = None
+    segments = LiveSegments(read)
     while True:
-        state = await read()
+        state = await look()
         for job in state.dead_jobs():
             if entrypoint in (None, job.entrypoint) and job.sequence not in told:
                 told.add(job.sequence)
@@ -37,19 +39,11 @@ async def dead_letters(
         try:
             for segment in state.backlog:
                 if segment.status is JobStatus.DEAD and entrypoint in (None, segment.entrypoint):
-                    for job in await _read(objects, segment):
+                    lines = SegmentLines(segment, await segments.read(segment))
+                    for job in lines.jobs(segment):
                         if job.sequence not in told:
                             told.add(job.sequence)
                             yield DeadLetter(job, segment.name)
             return
-        except ObjectNotFoundError as error:
-            # Used up meanwhile, unless the queue still names it.
-            if missing == segment.name:
-                raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-            missing = segment.name
-
-
-async def _read(objects: SideObjects | None, segment: Segment) -> list[Job]:
-    if objects is None:
-        raise unreachable("dead jobs are")
-    return list(SegmentLines(segment, await objects.read(segment.name)).jobs(segment))
+        except ObjectNotFoundError:
+            continue

@@ -17,11 +17,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bucketq.archived_job import ArchivedJob
-from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ConfigurationError, ObjectNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.operation import Listed
 from bucketq.segment import Segment, key_of
 from bucketq.segment_lines import SegmentLines
+from bucketq.side_objects import LiveSegments
 
 # One status after the other, each line in its order.
 Place = tuple[int, int, int, int]
@@ -105,7 +106,7 @@ async def list_page(
 async def _walk(
     look: Callable[[], Awaitable[Listed]], read: Callable[[Segment], Awaitable[bytes]], after: Place
 ) -> AsyncIterator[Job]:
-    missing = ""
+    segments = LiveSegments(read)
     seen = 0
     while True:
         listed = await look()
@@ -113,12 +114,8 @@ async def _walk(
         while line:
             if (segment := line.next_unread()) is not None:
                 try:
-                    line.add(segment, await read(segment))
-                except ObjectNotFoundError as error:
-                    # Used up meanwhile, unless the queue still names it.
-                    if missing == segment.name:
-                        raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-                    missing = segment.name
+                    line.add(segment, await segments.read(segment))
+                except ObjectNotFoundError:
                     break
                 continue
             job = line.pop()

@@ -7,7 +7,7 @@ there already has landed before.
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from bucketq.clock import Clock, SystemClock
 from bucketq.errors import ObjectExistsError, ObjectNotFoundError, PayloadError, UnusableStorageError
@@ -18,7 +18,7 @@ from bucketq.mint import Mint
 from bucketq.object_name import payload_name, segment_name
 from bucketq.patience import Patience
 from bucketq.retry import EXPONENTIAL
-from bucketq.segment import Needed, Segment, SegmentKeys
+from bucketq.segment import Needed, Segment, SegmentKeys, lost
 from bucketq.segment_claim import CompletedJobs, given_back
 from bucketq.segment_lines import SegmentLines, SegmentWriter
 from bucketq.settings import Settings
@@ -165,6 +165,28 @@ class SideObjects:
         segment = needed.segment
         jobs = SegmentLines(segment, await self.read(segment.name)).jobs(segment)
         return pack(fingerprint(job.key) for job in jobs if job.key is not None)
+
+
+class LiveSegments(Generic[T]):
+    """Reads segments of a queue that others use up meanwhile.
+
+    One that is missing was used up, unless the queue still names it when it is looked at again. So the
+    first time it raises ObjectNotFoundError, and whoever reads looks at the queue again.
+    """
+
+    def __init__(self, read: Callable[[Segment], Awaitable[T]]) -> None:
+        self._read = read
+        self._missing: set[str] = set()
+
+    async def read(self, segment: Segment) -> T:
+        """What is read of a segment. Raises ObjectNotFoundError, and CorruptStateError the second time."""
+        try:
+            return await self._read(segment)
+        except ObjectNotFoundError as error:
+            if segment.name in self._missing:
+                raise lost(segment, str(error)) from error
+            self._missing.add(segment.name)
+            raise
 
 
 async def each(jobs: Iterable[Job]) -> AsyncIterator[Job]:

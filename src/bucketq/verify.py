@@ -216,7 +216,7 @@ class _Walk:
 
     async def _settle_doubts(self) -> None:
         # The queue goes on: what it needed at first may have been used up since, as it should.
-        content, etag = await self._storage.read()
+        content, etag = await self._objects.insist(self._storage.read)
         try:
             state = decode(content) if etag else QueueState()
             needed = state.object_names()

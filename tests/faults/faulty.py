@@ -29,6 +29,8 @@ class FaultyStorage:
 
     With `write_every_s`, a write that comes sooner after the last that landed gets a 429.
 
+    The next `failing_reads` reads fail, of the queue itself or of an object beside it.
+
     The requests for the objects beside the queue take theirs from `object_faults`, and
     `object_latency_s` longer than those for the queue itself.
     """
@@ -38,6 +40,7 @@ class FaultyStorage:
         self.objects = FaultyObjects(self)
         self.faults = deque()
         self.object_faults = deque()
+        self.failing_reads = 0
         self.is_down = False
         self.latency_s = 0.0
         self.object_latency_s = 0.0
@@ -69,11 +72,13 @@ class FaultyStorage:
     async def read(self):
         self.reads += 1
         await self._reach()
+        self._fail_read()
         return await self.inner.read()
 
     async def read_if_changed(self, etag):
         self.reads += 1
         await self._reach()
+        self._fail_read()
         return await self.inner.read_if_changed(etag)
 
     async def write(self, content, if_match=None):
@@ -108,6 +113,11 @@ class FaultyStorage:
         if self.is_down:
             raise StorageError("injected: outage")
 
+    def _fail_read(self):
+        if self.failing_reads:
+            self.failing_reads -= 1
+            raise StorageError("injected: the read failed")
+
     async def _land(self, content, if_match):
         etag = await self.inner.write(content, if_match)
         self.landed_s = asyncio.get_running_loop().time()
@@ -137,6 +147,7 @@ class FaultyObjects:
 
     async def read(self, name):
         self.storage.object_reads += 1
+        self.storage._fail_read()
         return await self._ask("read", name)
 
     async def create(self, name, content):

@@ -201,7 +201,7 @@ class ServedQueue(BrokerQueue):
     async def read_object(self, name: str) -> bytes:
         """The content of an object, or of queue.json, whose name is empty. Raises ObjectNotFoundError."""
         if not name:
-            return (await self._storage.read())[0]
+            return (await self._read_queue())[0]
         if self._objects is None:
             raise ObjectNotFoundError(f"no object {name!r}: this storage has none")
         return await self._objects.read(name)

@@ -1,19 +1,21 @@
 """Looking: how jobs and the whole queue stand."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 
 from bucketq.batches import BatchCounts
 from bucketq.codec import decode
 from bucketq.duration import Duration, seconds_of
-from bucketq.errors import ConfigurationError, CorruptStateError, ObjectNotFoundError
+from bucketq.errors import ConfigurationError, ObjectNotFoundError
 from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Chosen, Page, list_jobs, list_page
 from bucketq.operation import Count, Find, FindBatch, Listed, ListInFile
+from bucketq.patience import Patience
 from bucketq.queue.channel import Channel
-from bucketq.segment import Segment, lost
+from bucketq.retry import EXPONENTIAL
+from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentLines
-from bucketq.side_objects import unreachable
+from bucketq.side_objects import LiveSegments, unreachable
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import describe
 
@@ -123,20 +125,16 @@ class Looking(Channel):
         The snapshot is yours: nothing changes it. With a deep backlog it is large; for the
         numbers alone there is `stats`, for one job `find`.
         """
-        seen = None
+        segments = LiveSegments(self.read_segment)
         while True:
-            content, etag = await self._storage.read()
-            if etag is None:
-                return QueueState()
-            state = decode(content, describe(self.storage))
+            state = await self.read_file()
             try:
-                await self._read_backlog(state)
+                for segment in tuple(state.backlog):
+                    state.shelf.put(segment, await segments.read(segment))
+                    state.absorb(segment)
                 return state
-            except ObjectNotFoundError as error:
-                # Used up since queue.json was read, unless that still says the same.
-                if seen == etag:
-                    raise lost(next(iter(state.backlog)), str(error)) from error
-                seen = etag
+            except ObjectNotFoundError:
+                continue
 
     async def read_file(self) -> QueueState:
         """Read queue.json as it is now, without the segments of its backlog.
@@ -146,8 +144,12 @@ class Looking(Channel):
 
         It costs the same however many jobs wait; `state.stats` counts those in segments too.
         """
-        content, etag = await self._storage.read()
+        content, etag = await self._read_queue()
         return QueueState() if etag is None else decode(content, describe(self.storage))
+
+    async def _read_queue(self) -> tuple[bytes, str | None]:
+        patience = Patience(self.settings.retry_for_s, EXPONENTIAL, self._clock, self._mint)
+        return await patience.insist(self._storage.read)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:
         return ListInFile(chosen.status, chosen.entrypoint)(await self.read_file())
@@ -155,41 +157,31 @@ class Looking(Channel):
     async def read_segment(self, segment: Segment) -> bytes:
         """The content of a segment's object. Raises ObjectNotFoundError."""
         if self._objects is None:
-            raise unreachable("waiting jobs are")
+            raise unreachable("jobs are")
         return await self._objects.read(segment.name)
 
-    async def _read_backlog(self, state: QueueState) -> None:
-        for segment in tuple(state.backlog):
-            state.shelf.put(segment, await self.read_segment(segment))
-            state.absorb(segment)
-
     async def _find(self, job_id: str, look: Callable[[], Awaitable[Job | list[Segment]]]) -> Job | None:
-        missing = None
+        segments = LiveSegments(self.read_segment)
         while True:
             found = await look()
             if isinstance(found, Job):
                 return found
             try:
-                return await self._find_in(found, job_id)
-            except ObjectNotFoundError as error:
-                # Used up meanwhile, unless the queue still names it.
-                if missing == found:
-                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-                missing = found
+                held = await find_in(found, segments, job_id)
+            except ObjectNotFoundError:
+                continue
+            return held and held[0]
 
-    async def _find_in(self, segments: list[Segment], job_id: str) -> Job | None:
-        # One by one, and none is kept: there may be many.
-        for segment in segments:
-            lines = SegmentLines(segment, await self.read_segment(segment))
-            if job := lines.find(segment, job_id):
-                return job
-        return None
 
-    async def _segment_of(self, segments: list[Segment], job_id: str) -> Segment | None:
-        for segment in segments:
-            if await self._find_in([segment], job_id):
-                return segment
-        return None
+async def find_in(
+    possible: Iterable[Segment], segments: LiveSegments[bytes], job_id: str
+) -> tuple[Job, Segment] | None:
+    """The job, and the segment in which it is, of those in which it could be. Raises ObjectNotFoundError."""
+    # One by one, and none is kept: there may be many.
+    for segment in possible:
+        if job := SegmentLines(segment, await segments.read(segment)).find(segment, job_id):
+            return job, segment
+    return None
 
 
 def _status(status: JobStatus | str | None) -> JobStatus | None:

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from bucketq.dead_letters import DeadLetter, dead_letters
-from bucketq.errors import CorruptStateError, JobNotFoundError, ObjectNotFoundError
+from bucketq.errors import JobNotFoundError, ObjectNotFoundError
 from bucketq.job import Claim, Job
 from bucketq.operation import Operation
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
-from bucketq.queue.looking import Looking
+from bucketq.queue.looking import Looking, find_in
+from bucketq.side_objects import LiveSegments
 
 # Dead jobs in one commit.
 _SETTLED_AT_ONCE = 100
@@ -95,11 +96,11 @@ class Settling(Looking):
         return await self._settle_many(discard, entrypoint, error, limit)
 
     def _dead_letters(self, entrypoint: str | None) -> AsyncIterator[DeadLetter]:
-        return dead_letters(self.read_file, self._objects, entrypoint)
+        return dead_letters(self.read_file, self.read_segment, entrypoint)
 
     async def _settle(self, job_id: str, operation: Callable[[str], Operation]) -> Any:
         """Have something done to a job; `operation` makes it of the segment in which the job is."""
-        where, missing = "", None
+        where, segments = "", LiveSegments(self.read_segment)
         while True:
             answer = await self._submit(operation(where))
             if answer is None:
@@ -107,16 +108,12 @@ class Settling(Looking):
             if not isinstance(answer, list):
                 return answer
             try:
-                found = await self._segment_of(answer, job_id)
-            except ObjectNotFoundError as error:
-                # Used up meanwhile, unless the queue still names it.
-                if missing == answer:
-                    raise CorruptStateError(f"a segment of the backlog is gone: {error}") from error
-                missing = answer
+                found = await find_in(answer, segments, job_id)
+            except ObjectNotFoundError:
                 continue
             if found is None:
                 raise JobNotFoundError(job_id)
-            where = found.name
+            where = found[1].name
 
     async def _settle_many(
         self,
