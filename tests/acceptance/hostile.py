@@ -171,9 +171,6 @@ def besieged(folder, *options, bytes_max=32 * MB):
 
 def is_worrying(line):
     """Whether a line of the log tells of something that the broker did not expect."""
-    if "server.pyx.pxi" in line.get("traceback", "") and "UnicodeDecodeError" in line["message"]:
-        # It is gRPC's own task that ends so, and the broker starts another.
-        return False
     return "traceback" in line or "Traceback" in line["message"] or line.get("level") in ("error", None)
 
 

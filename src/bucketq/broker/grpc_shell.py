@@ -4,10 +4,8 @@ See proto/bucketq/v1/queue.proto. Beside the queue's own service stand the stand
 health (serving while this broker leads) and reflection.
 """
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -23,7 +21,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
 from bucketq.broker.rpc import Method, Rpc, parsed
-from bucketq.broker.service import WAIT_MAX_S, Service
+from bucketq.broker.service import Service
 from bucketq.errors import (
     BucketQError,
     ClaimLostError,
@@ -50,10 +48,7 @@ from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import CHUNK_BYTES, refusal_message
 
-log = logging.getLogger("bucketq")
-
 _METADATA_BYTES_MAX = 16 * 1024
-_LOOK_EVERY_S = 0.2
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
 
@@ -92,17 +87,10 @@ class GrpcShell:
         self._door = door
         self._allowance = allowance or Allowance()
         self._server: grpc.aio.Server | None = None
-        self._tending: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
-        bound = await self._start_server(host, port, tls)
-        self._tending = asyncio.create_task(self._tend(host, bound, tls), name="bucketq grpc")
-        await self.tell_health()
-        return bound
-
-    async def _start_server(self, host: str, port: int, tls: Tls | None) -> int:
         server = grpc.aio.server(options=_options(self._allowance))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -116,27 +104,8 @@ class GrpcShell:
             ) from error
         await server.start()
         self._server = server
+        await self.tell_health()
         return bound
-
-    async def _tend(self, host: str, port: int, tls: Tls | None) -> None:
-        """Start another server when one gives up.
-
-        gRPC's does so for good when anybody asks for a method whose name is no text. The calls that
-        it has under way are still answered.
-        """
-        given_up: set[asyncio.Task[None]] = set()
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            if self._server is None or _is_running(self._server):
-                continue
-            log.warning("the gRPC server gave up because of what somebody sent, and is started again")
-            ending = asyncio.create_task(_end(self._server))
-            given_up.add(ending)
-            ending.add_done_callback(given_up.discard)
-            try:
-                await self._start_server(host, port, tls)
-            except ConfigurationError as error:
-                log.warning("%s", error)
 
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
@@ -149,8 +118,6 @@ class GrpcShell:
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
         await self._health.enter_graceful_shutdown()
-        if self._tending is not None:
-            self._tending.cancel()
         if self._server is not None:
             await self._server.stop(grace_s)
 
@@ -223,18 +190,6 @@ def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
     pair = pem.key or b"", pem.cert or b""
     credentials = grpc.ssl_server_credentials([pair], pem.ca, require_client_auth=pem.ca is not None)
     return server.add_secure_port(address, credentials)
-
-
-def _is_running(server: Any) -> bool:
-    # What is public tells only when the last connection is closed, which may be never.
-    is_running: bool = server._server.is_running()
-    return is_running
-
-
-async def _end(server: grpc.aio.Server) -> None:
-    # It says once more why it gave up.
-    with suppress(Exception):
-        await server.stop(WAIT_MAX_S)
 
 
 def _options(allowance: Allowance) -> list[tuple[str, int]]:

@@ -4,9 +4,11 @@ import logging
 import os
 import signal
 import socket
+import traceback
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +48,7 @@ class Listening:
     # Those of bucketq.url, which is too much to import for --help.
     grpc_port: Annotated[int, "the port for gRPC; 0 takes a free one"] = 7420
     http_port: Annotated[int, "the port for HTTP and WebSocket; 0 takes a free one"] = 8420
-    no_grpc: Annotated[bool, "speak HTTP and WebSocket alone, as in a network that you do not trust"] = False
+    no_grpc: Annotated[bool, "speak HTTP and WebSocket alone"] = False
     advertise: Annotated[str, "the host that clients are told, if not --host; with a port, that of gRPC"] = ""
     insecure: Annotated[bool, "listen beyond this machine although everybody there may do everything"] = False
     tokens_file: Annotated[str, "the tokens that let callers in, one a line; see `bucketq token`"] = ""
@@ -135,6 +137,7 @@ async def _serve(
         from bucketq.broker.serving import serving
     except ImportError as error:
         raise ConfigurationError("a broker needs an extra: pip install 'bucketq[broker]'") from error
+    _silence_grpc()
     from bucketq.loopback import is_loopback
     from bucketq.storage import ThrottledStorage, open_storage
 
@@ -176,6 +179,16 @@ async def _serve(
         asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
     log.info("stopped")
     return 0
+
+
+def _silence_grpc() -> None:
+    """Keep gRPC from printing a traceback for each caller that leaves before its refusal is sent.
+
+    It calls traceback.print_exc, past all loggers, and has no setting for that.
+    """
+    from grpc._cython import cygrpc  # type: ignore[attr-defined]
+
+    cygrpc.traceback = SimpleNamespace(format_exception=traceback.format_exception, print_exc=lambda: None)
 
 
 def dashboard_of_broker(report: str) -> "Callable[[Inside], AbstractAsyncContextManager[Pages]]":
