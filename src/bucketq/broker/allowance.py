@@ -12,6 +12,8 @@ from bucketq.errors import ConfigurationError
 # Files that a broker needs for itself: the storage, its logs, both listeners, and gRPC's own.
 _OWN_FILES = 512
 _CONNECTIONS_MIN = 64
+# One costs up to 50 KB before it has shown a token; by HTTP with TLS 300 KB.
+_CONNECTIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,9 @@ class Allowance:
     # Jobs that one operation adds, claims or settles. One commit takes all of them, and others wait for it.
     batch_max: Annotated[int, "jobs that one call adds, claims or settles"] = 10_000
 
-    # Of each port. 0: half of the files that the process may open, and does not need for itself.
-    connections_max: Annotated[int, "connections of each port; 0: by the limit on open files"] = 0
+    # Of each port. 0: half of the files that the process may open, and does not need for itself, but no
+    # more than the memory bears: anybody may connect.
+    connections_max: Annotated[int, "connections of each port; 0: by open files, up to 10,000"] = 0
 
     # Calls that wait for a job, for a result, or for events: each costs a few KB and no CPU. One
     # client, which may be many workers with one token, leaves room for others.
@@ -64,7 +67,7 @@ class Allowance:
         if self.connections_max:
             return self.connections_max
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return max(_CONNECTIONS_MIN, (files - _OWN_FILES) // 2)
+        return min(_CONNECTIONS_MAX, max(_CONNECTIONS_MIN, (files - _OWN_FILES) // 2))
 
 
 def raise_open_files() -> None:

@@ -24,14 +24,14 @@ class Crowd(ServerState):
     def __init__(self, allowance: Allowance) -> None:
         super().__init__()
         self.allowance = allowance
-        self._connections_max = allowance.connections
+        self.connections_max = allowance.connections
         self._held_bytes = 0
         # Those without a request, longest first.
         self.idle: OrderedDict[Idler, None] = OrderedDict()
 
     def make_room(self) -> bool:
         """Let the longest idle one give way if need be; tell whether there is room for another one."""
-        if len(self.connections) < self._connections_max:
+        if len(self.connections) < self.connections_max:
             return True
         if not self.idle:
             return False

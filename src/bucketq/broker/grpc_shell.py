@@ -1,7 +1,7 @@
 """The gRPC shell of a broker: messages in, messages out, nothing of its own.
 
-See proto/bucketq/v1/queue.proto. Beside the queue's own service stand the standard ones for
-health (serving while this broker leads) and reflection.
+See proto/bucketq/v1/queue.proto. Beside the queue's own service stand the open ones, for health and
+reflection.
 """
 
 from collections.abc import AsyncIterator
@@ -13,13 +13,12 @@ import grpc
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.status_pb2 import Status as RpcStatus
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
+from bucketq.broker.open_services import OpenServices
 from bucketq.broker.rpc import Method, Rpc, parsed
 from bucketq.broker.service import Service
 from bucketq.errors import (
@@ -49,6 +48,7 @@ from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import CHUNK_BYTES, refusal_message
 
 _METADATA_BYTES_MAX = 16 * 1024
+_UNREAD_BYTES_MAX = 4 * 1024
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
 
@@ -87,15 +87,13 @@ class GrpcShell:
         self._door = door
         self._allowance = allowance or Allowance()
         self._server: grpc.aio.Server | None = None
-        self._health = health.aio.HealthServicer()
+        self._open = OpenServices(SERVICE, self._allowance)
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
         server = grpc.aio.server(options=_options(self._allowance))
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        own = grpc.method_handlers_generic_handler(SERVICE, self._handlers())
+        server.add_generic_rpc_handlers((own, *self._open.handlers))
         try:
             bound = _add_port(server, f"{in_brackets(host)}:{port}", tls)
         except RuntimeError as error:
@@ -109,33 +107,31 @@ class GrpcShell:
 
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
-        statuses = health_pb2.HealthCheckResponse
-        leads = statuses.SERVING if self._service.broker.is_leading else statuses.NOT_SERVING
-        await self._health.set(SERVICE, leads)
-        # The process as such is well either way.
-        await self._health.set("", statuses.SERVING)
+        await self._open.tell_health(self._service.broker.is_leading)
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
-        await self._health.enter_graceful_shutdown()
+        await self._open.stop()
         if self._server is not None:
             await self._server.stop(grace_s)
 
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-            async def handle(content: bytes, context: Context) -> Any:
+            async def handle(_: object, context: Context) -> Any:
                 try:
                     async with self._visit(context, method.role, name) as caller:
-                        return await self._rpc.call(name, content, caller)
+                        return await self._rpc.call(name, await _message(context), caller)
                 except BucketQError as error:
                     await _refuse(context, error)
 
-            return grpc.unary_unary_rpc_method_handler(handle)
+            return grpc.stream_unary_rpc_method_handler(handle)
 
+        # All of them take streams, which look the same on the wire: gRPC reads the message of a unary call
+        # before the handler begins, so it would hold the messages of callers without a token.
         # All of them take bytes: gRPC itself would not tell a caller that a message is none.
         return {
             **{name: unary(name, method) for name, method in self._rpc.methods.items()},
-            "ReadObject": grpc.unary_stream_rpc_method_handler(self._read_object),
+            "ReadObject": grpc.stream_stream_rpc_method_handler(self._read_object),
             "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
@@ -145,11 +141,11 @@ class GrpcShell:
         sent = TraceContext.of(metadata.get("traceparent"), metadata.get("tracestate"))
         return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method, sent)
 
-    async def _read_object(self, request: bytes, context: Context) -> None:
+    async def _read_object(self, _: object, context: Context) -> None:
         # Not a generator: one whose caller has gone away would be ended later, and elsewhere.
         try:
             async with self._visit(context, Role.VIEWER, "ReadObject") as caller:
-                name = parsed(pb.ReadObjectRequest, request).name
+                name = parsed(pb.ReadObjectRequest, await _message(context)).name
                 content = await self._service.read_object(name, caller)
                 for start in range(0, len(content), CHUNK_BYTES):
                     chunk = pb.Chunk(content=content[start : start + CHUNK_BYTES])
@@ -196,6 +192,10 @@ def _options(allowance: Allowance) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", allowance.message_bytes_max),
         ("grpc.max_send_message_length", -1),
+        # A small message must not become a large one: gRPC expands it before it looks at its size. The first
+        # option refuses a compressed call, the second keeps gRPC from expanding anything.
+        ("grpc.compression_enabled_algorithms_bitset", 1 << grpc.Compression.NoCompression.value),
+        ("grpc.per_message_decompression", 0),
         # Two brokers must not share a port, each taking some of the calls.
         ("grpc.so_reuseport", 0),
         # Clients look by pings whether the broker is still there, and the broker whether they are.
@@ -209,7 +209,19 @@ def _options(allowance: Allowance) -> list[tuple[str, int]]:
         # Each waiting call is a stream, and those that do not wait must not stand in line behind them.
         ("grpc.max_concurrent_streams", allowance.waiting_per_client_max + 1000),
         ("grpc.absolute_max_metadata_size", _METADATA_BYTES_MAX),
+        # What a stream may send before its handler reads. A message that is read gets all the room it needs.
+        ("grpc.http2.lookahead_bytes", _UNREAD_BYTES_MAX),
+        ("grpc.http2.bdp_probe", 0),
     ]
+
+
+async def _message(context: Context) -> bytes:
+    """The message of a unary call. Raises ConfigurationError if the call ends without one."""
+    content = await context.read()
+    if content is grpc.aio.EOF:
+        raise ConfigurationError("a call must have a message; this one ended without one")
+    message: bytes = content
+    return message
 
 
 def _host_of(peer: str) -> str:

@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,6 +18,12 @@ from bucketq.tls import Tls
 
 # So many may wait to be accepted, and are accepted at once.
 _BACKLOG = 512
+# Python's TLS holds 300 KB for each connection, in whatever state.
+_TLS_CONNECTIONS_MAX = 2_500
+# TLS handshakes at a time. At the limit one has so many seconds before it gives way to a new one.
+_HANDSHAKES_MAX = 500
+_HANDSHAKE_S = 1.0
+_ACCEPT_AGAIN_S = 0.1
 
 
 class HttpServer:
@@ -32,6 +40,8 @@ class HttpServer:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
         # Before anything listens: what is wrong with the certificates is told here.
         context = tls.server_context() if tls is not None else None
+        if context is not None and not self._crowd.allowance.connections_max:
+            self._crowd.connections_max = min(self._crowd.connections_max, _TLS_CONNECTIONS_MAX)
         listening = self._listening = _listen(host, port)
         config = uvicorn.Config(
             self._app,
@@ -75,22 +85,83 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop, tls = asyncio.get_running_loop(), self.config.ssl
-        self.servers = [
-            await loop.create_server(
-                lambda: HttpConnection(self.config, self._crowd),
-                sock=sock,
-                ssl=tls,
-                ssl_handshake_timeout=self._crowd.allowance.header_within_s if tls else None,
-                backlog=_BACKLOG,
-            )
+        servers: list[Any] = [
+            await loop.create_server(self._new_connection, sock=sock, backlog=_BACKLOG)
+            if tls is None
+            else _TlsListener(sock, tls, self._new_connection, self._crowd.allowance.header_within_s)
             for sock in sockets or ()
         ]
+        self.servers = servers
         self.started = True
         self.is_listening.set()
+
+    def _new_connection(self) -> HttpConnection:
+        return HttpConnection(self.config, self._crowd)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class _TlsListener:
+    """Accepts connections with TLS, and bounds how many handshakes are under way.
+
+    Each costs 300 KB and is no connection yet, so `Crowd` does not count it.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        new_connection: Callable[[], asyncio.BaseProtocol],
+        within_s: float,
+    ) -> None:
+        self._listening = listening
+        self._tls = tls
+        self._new_connection = new_connection
+        self._within_s = within_s
+        # Oldest first.
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._accepting = asyncio.create_task(self._accept(), name="bucketq tls")
+
+    def close(self) -> None:
+        """Accept no more, and end the handshakes."""
+        for task in (self._accepting, *self._handshakes):
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return once nothing is under way."""
+        await asyncio.wait([self._accepting, *self._handshakes])
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                line, _ = await loop.sock_accept(self._listening)
+            except OSError:
+                # The peer is gone already, or this process can open no more files.
+                await asyncio.sleep(_ACCEPT_AGAIN_S)
+                continue
+            handshake = asyncio.create_task(self._shake_hands(line))
+            self._handshakes[handshake] = None
+            handshake.add_done_callback(self._handshakes.pop)
+            await self._make_room()
+
+    async def _make_room(self) -> None:
+        # A pending connection is accepted without a pause, so others get their turn here.
+        await asyncio.sleep(0)
+        if len(self._handshakes) >= _HANDSHAKES_MAX:
+            ended, _ = await asyncio.wait(
+                self._handshakes, timeout=_HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended:
+                next(iter(self._handshakes)).cancel()
+
+    async def _shake_hands(self, line: socket.socket) -> None:
+        with suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._new_connection, line, ssl=self._tls, ssl_handshake_timeout=self._within_s
+            )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,6 +13,9 @@ from websockets.protocol import State
 
 from bucketq.broker.crowd import Crowd
 
+# In the state of the ASGI scope: a function that sets how many bytes a message may have.
+LIMIT_MESSAGES = "limit_messages"
+
 _NOT_UTF8 = 1007
 _TRY_AGAIN_LATER = 1013
 
@@ -21,7 +24,7 @@ class WsConnection(WebSocketsSansIOProtocol):
     """What uvicorn makes of a connection that asks for a WebSocket."""
 
     def __init__(self, config: Config, server_state: Crowd, app_state: dict[str, Any]) -> None:
-        super().__init__(config, server_state, app_state)
+        super().__init__(config, server_state, {**app_state, LIMIT_MESSAGES: self._limit_messages})
         self._crowd = server_state
         self._held_bytes = 0
         self._stalled: asyncio.TimerHandle | None = None
@@ -61,6 +64,9 @@ class WsConnection(WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.transport.resume_reading()
         super().resume_writing()
+
+    def _limit_messages(self, bytes_max: int) -> None:
+        self.conn.max_message_size = bytes_max
 
     def _fail(self, code: int, reason: str) -> None:
         if self.conn.state is State.OPEN:

@@ -27,6 +27,7 @@ from bucketq.broker.door import Door
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
+from bucketq.broker.ws_connection import LIMIT_MESSAGES
 from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, TooManyRequestsError
 from bucketq.jobline import UNREADABLE
 from bucketq.v1 import queue_pb2 as pb
@@ -41,6 +42,7 @@ ROOM_WITHIN_S = 15.0
 # Browsers cannot send the header with a token, so it may come as the first call.
 AUTHENTICATE = "authenticate"
 AUTHENTICATE_WITHIN_S = 10.0
+_STRANGER_BYTES_MAX = 16 * 1024
 
 _POLICY_VIOLATION = 1008
 _TRY_AGAIN_LATER = 1013
@@ -104,7 +106,11 @@ class _Conversation:
         self._socket = socket
         self._peer = socket.client.host if socket.client else ""
         self._authorization = socket.headers.get("authorization")
-        self._slots = asyncio.Semaphore(CALLS_MAX)
+        # A stranger is read one short message at a time, until it authenticates.
+        self._is_stranger = not shell.door.knows(self._authorization)
+        self._slots = asyncio.Semaphore(1 if self._is_stranger else CALLS_MAX)
+        if self._is_stranger:
+            self._limit_messages(_STRANGER_BYTES_MAX)
         self._held_bytes = 0
         self._calls: set[asyncio.Task[None]] = set()
         # Those that came in Frames, by their numbers.
@@ -112,7 +118,8 @@ class _Conversation:
 
     async def run(self) -> None:
         try:
-            async with asyncio.timeout(self._strangers_time_s()) as self._strangers_time:
+            within_s = AUTHENTICATE_WITHIN_S if self._is_stranger else None
+            async with asyncio.timeout(within_s) as self._strangers_time:
                 await self._read()
         except TimeoutError:
             await self._close(_POLICY_VIOLATION, f"no valid token came within {AUTHENTICATE_WITHIN_S:g} s")
@@ -124,8 +131,8 @@ class _Conversation:
             if self._calls:
                 await asyncio.wait(self._calls)
 
-    def _strangers_time_s(self) -> float | None:
-        return None if self._shell.door.knows(self._authorization) else AUTHENTICATE_WITHIN_S
+    def _limit_messages(self, bytes_max: int) -> None:
+        self._socket.scope["state"][LIMIT_MESSAGES](bytes_max)
 
     def _visit(self, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         return self._shell.door.visit(self._authorization, self._peer, role, "ws", method)
@@ -217,7 +224,12 @@ class _Conversation:
         authorization = f"Bearer {token}"
         caller = self._shell.door.admit(authorization, self._peer)
         self._authorization = authorization
-        self._strangers_time.reschedule(None)
+        if self._is_stranger:
+            self._is_stranger = False
+            self._strangers_time.reschedule(None)
+            self._limit_messages(self._shell.crowd.allowance.message_bytes_max)
+            for _ in range(CALLS_MAX - 1):
+                self._slots.release()
         return {"roles": sorted(caller.roles)}
 
     async def _send(self, message: str | bytes) -> None:
