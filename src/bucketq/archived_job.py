@@ -28,6 +28,8 @@ from bucketq.job import STALE, TIMED_OUT, Attempt, Count, Job, Moment, Outcome, 
 from bucketq.jobline import UNREADABLE, is_json_line
 
 FORMAT = 1
+# The longest result that a job may have.
+RESULT_BYTES_MAX = 64 * 1024
 
 
 class FinishedStatus(StrEnum):
@@ -112,11 +114,20 @@ class _ReadLine(_Line, frozen=True, kw_only=True, rename={"json_payload": "json"
     result: Any = None
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What the line of a completed job says that only its worker knows."""
+
+    id: str
+    finished_at: Moment
+    result: Raw = Raw()
+
+
 _DEAD = b'"status":"dead"'
 _BATCH = b',"batch":'
 _KEPT = b'"payload_object":"archive/'
 _COMPLETED = FinishedStatus.COMPLETED
 _decode_line = msgspec.json.Decoder(_ReadLine).decode
+_decode_said = msgspec.json.Decoder(Said).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -243,6 +254,14 @@ def original_of(payload_object: str) -> str:
     'payloads/000000000008-00000000000000aa'
     """
     return "/".join(payload_object.split("/")[2:]) if payload_object.startswith(ARCHIVE) else payload_object
+
+
+def decode_said(line: bytes) -> Said:
+    """What a worker says about a job, in the line that it wrote. Raises CorruptStateError."""
+    try:
+        return _decode_said(line)
+    except UNREADABLE as error:
+        raise CorruptStateError(f"no archived job: {error}") from error
 
 
 def decode_archived(line: bytes) -> ArchivedJob:

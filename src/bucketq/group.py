@@ -17,11 +17,11 @@ from bucketq.clock import Clock
 from bucketq.commit import Committer, Rest
 from bucketq.errors import QueueClosedError
 from bucketq.glance import Glance
-from bucketq.job import Job
+from bucketq.job import Claim, Job
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.operation.chores import DropArchived
 from bucketq.pending import IfAbandoned, Pending, refuse
-from bucketq.segment import Needed
+from bucketq.segment import Needed, Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState, Stats
@@ -149,6 +149,12 @@ class GroupCommit:
             pass
         finally:
             self._watchers.pop(watcher, None)
+
+    def held_segment(self, claim: Claim) -> Segment | None:
+        """The segment that this claim holds, as this process knows the queue; None if it holds none."""
+        state = self._committer.state
+        held = state.backlog.held().get(claim) if state is not None else None
+        return held[0] if held is not None else None
 
     def glance(self) -> Glance | None:
         """How things stand; None while that has to be read first."""

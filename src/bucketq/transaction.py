@@ -6,6 +6,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
+from bucketq.archived_job import RESULT_BYTES_MAX
 from bucketq.clock import Clock
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
@@ -14,8 +15,6 @@ from bucketq.job import Claim, Job
 from bucketq.jobline import is_json_line
 from bucketq.new_job import JobOptions
 from bucketq.operation import Ack, Enqueue, Nack, Operation
-
-_RESULT_MAX = 64 * 1024
 
 
 class Transaction:
@@ -102,8 +101,8 @@ def result_json(result: Any, enc_hook: Callable[[Any], Any] | None = None) -> by
     # In the archive a job is a line, and what nests too deeply could not be read again.
     if not is_json_line(b"[%b]" % content):
         raise PayloadError("the result is not JSON in one line, or nests too deeply")
-    if len(content) > _RESULT_MAX:
+    if len(content) > RESULT_BYTES_MAX:
         raise PayloadError(
-            f"the result has {len(content)} bytes; the limit is {_RESULT_MAX}. Store it elsewhere."
+            f"the result has {len(content)} bytes; the limit is {RESULT_BYTES_MAX}. Store it elsewhere."
         )
     return content

@@ -1,7 +1,7 @@
 """ServedQueue: the queue that a leading broker serves."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Any
@@ -42,6 +42,7 @@ from bucketq.operation import (
     StepDown,
 )
 from bucketq.segment import Segment
+from bucketq.segment_claim import SettlementCheck
 from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.state import Stats
@@ -50,6 +51,7 @@ from bucketq.wanted import Wanted
 
 # Each page is a listing of all: better few of them.
 _OBJECTS_AT_ONCE = 10_000
+_JOBS_AT_A_STRETCH = 50
 
 
 class ServedQueue(BrokerQueue):
@@ -162,10 +164,31 @@ class ServedQueue(BrokerQueue):
             SegmentLines(segment, await self.read_object(segment.name)).check_new()
 
     async def check_settlement(self, operation: SettleSegment) -> None:
-        """Raise CorruptStateError if a part that somebody else wrote is not what its entry says."""
-        await self.check_segments(operation.rest)
+        """Raise what is wrong with a settlement whose objects a client wrote: see `SettlementCheck`.
+
+        The claim is looked up here, so that none that comes in the same batch escapes the check.
+        """
+        segment = self._opened().held_segment(operation.claim)
+        if segment is None:
+            raise ClaimLostError(
+                operation.claim.job_id, "this segment was given back, or to another worker; drop its results"
+            )
+        count = sum(part.count for part in operation.completed) + sum(part.count for part in operation.rest)
+        count += len(operation.failed)
+        if count != segment.count:
+            raise ConfigurationError(
+                f"a settlement must account for the {segment.count} jobs of {segment.name}, got {count}."
+                " Nothing was changed."
+            )
+        check = SettlementCheck(segment)
+        await _in_turns(check.load(await self.read_object(segment.name)))
+        check.failed(outcome.claim.job_id for outcome in operation.failed)
         for part in operation.completed:
-            part.lines(await self.read_object(part.name))
+            content = await self.read_object(part.name)
+            await _in_turns(check.completed(part, content, self._clock.now()))
+        for rest in operation.rest:
+            await _in_turns(check.rest(rest, await self.read_object(rest.name)))
+        check.end()
 
     @property
     def known_stats(self) -> Stats | None:
@@ -218,3 +241,10 @@ class ServedQueue(BrokerQueue):
         """Create an object. Raises ObjectExistsError."""
         if self._objects is None or not await self._objects.create(name, content):
             raise ObjectExistsError(f"there is an object {name!r} already")
+
+
+async def _in_turns(checking: Iterator[None]) -> None:
+    """Go through jobs, and let others on the event loop have their turn."""
+    for number, _ in enumerate(checking):
+        if number % _JOBS_AT_A_STRETCH == 0:
+            await asyncio.sleep(0)
