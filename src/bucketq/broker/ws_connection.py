@@ -48,6 +48,12 @@ class WsConnection(WebSocketsSansIOProtocol):
         else:
             super().send_receive_event_to_app()
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # A refusal completes the handshake too. Without this uvicorn writes an error to the log.
+            self.handshake_complete = True
+
     async def receive(self) -> Any:
         message = await super().receive()
         self._drop_held()

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+from bucketq.token_bucket import TokenBucket
 from bucketq.words import printable
 
 _FIELDS = ("epoch", "job_id", "entrypoint", "attempt", "worker", "seconds", "peer", "trace_id", "span_id")
 _OWN = "bucketq"
-_COLLECTOR_EVERY_S = 60.0
+_LINES_PER_MINUTE = {"opentelemetry": 1, "uvicorn": 10, "asyncio": 10}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +60,19 @@ def _one_line(value: object) -> str:
 
 
 class _Seldom(logging.Filter):
-    """Lets a collector of traces that is away be heard of once in a while."""
+    """Lets only some lines of the libraries underneath through.
+
+    A collector of traces that is away, or strangers who find a line that the servers write, could fill the
+    log with them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._said_s = float("-inf")
+        self._buckets = {name: TokenBucket(most / 60, most) for name, most in _LINES_PER_MINUTE.items()}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not record.name.startswith("opentelemetry"):
-            return True
-        is_due = record.created >= self._said_s + _COLLECTOR_EVERY_S
-        if is_due:
-            self._said_s = record.created
-        return is_due
+        bucket = self._buckets.get(record.name.partition(".")[0])
+        return bucket is None or bucket.take(record.created)
 
 
 def log_to_stderr(logs: Logs, *, with_handlers: bool = False) -> None:
