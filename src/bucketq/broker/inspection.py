@@ -3,13 +3,15 @@
 A client in Python has checked them itself; but whoever writes to a port need not be one.
 """
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 from msgspec.structs import replace
 
 from bucketq.duration import seconds_of
 from bucketq.errors import ConfigurationError
 from bucketq.failure import error_text
-from bucketq.job import JobStatus
+from bucketq.job import Job, JobStatus
 from bucketq.limits import Limits, check_limit
 from bucketq.new_job import NAME_MAX, check_name, check_new_job
 from bucketq.object_name import PAYLOADS
@@ -35,6 +37,7 @@ from bucketq.operation.schedules import PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import Schedule, check_schedule
+from bucketq.segment import Key, Segment, key_of
 from bucketq.transaction import check_results, result_json
 
 
@@ -43,12 +46,9 @@ def inspected(operation: Operation) -> Operation:
     match operation:
         case Enqueue():
             for job in operation.jobs:
-                check_length("a job's id", job.id)
-                if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
-                    raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
                 if job.batch is not None:
                     raise ConfigurationError("jobs of a batch come all together, with the one that follows")
-                check_new_job(job)
+                _check_job(job)
         case EnqueueSegments():
             for segment in operation.segments:
                 check_name("an entrypoint", segment.entrypoint)
@@ -96,6 +96,50 @@ def inspected(operation: Operation) -> Operation:
                 raise ConfigurationError("a transaction holds enqueues, acks and nacks")
             return Transact(tuple(map(inspected, operation.operations)))
     return operation
+
+
+def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) -> Iterator[None]:
+    """Look at the jobs of a new segment that a client wrote, one by one.
+
+    Raises ConfigurationError unless each is a new job of this segment and this batch, in order.
+    """
+    last: Key | None = None
+    for job in jobs:
+        _check_job(job)
+        new = replace(
+            job,
+            entrypoint=segment.entrypoint,
+            status=segment.status,
+            batch=batch,
+            attempts=0,
+            crashes=0,
+            history=(),
+            error=None,
+            token=None,
+            worker=None,
+            claimed_at=None,
+            heartbeat_at=None,
+            progress=None,
+            note=None,
+            is_cancelled=False,
+        )
+        is_due = job.status is not JobStatus.SCHEDULED or job.run_at is not None
+        key = key_of(job)
+        if job != new or not is_due or not segment.may_hold(job.id) or (last is not None and key <= last):
+            raise ConfigurationError(
+                f"job {job.id} in {segment.name} must be a new job of the segment, in its place."
+                " Nothing was changed."
+            )
+        last = key
+        yield
+
+
+def _check_job(job: Job) -> None:
+    check_length("a job's id", job.id)
+    check_length("an entrypoint", job.entrypoint)
+    if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
+        raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
+    check_new_job(job)
 
 
 def _check_adoption(operation: Adopt) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bucketq.account import Account
 from bucketq.archive import Archive
+from bucketq.broker.inspection import inspect_segment
 from bucketq.broker.sent_trace import sent_trace
 from bucketq.clock import Clock
 from bucketq.election import Election, Leader, Result
@@ -158,10 +159,12 @@ class ServedQueue(BrokerQueue):
         """Undo claims that never reached a worker."""
         self._make_amends(Release(tuple(map(Claim.of, claimed))) if claimed else None)
 
-    async def check_segments(self, segments: Iterable[Segment]) -> None:
-        """Raise CorruptStateError if a segment that somebody else wrote is not what its entry says."""
+    async def check_segments(self, segments: Iterable[Segment], batch: str | None = None) -> None:
+        """Raise what is wrong with new segments of jobs, of a batch or of none, that a client wrote."""
         for segment in segments:
-            SegmentLines(segment, await self.read_object(segment.name)).check_new()
+            lines = SegmentLines(segment, await self.read_object(segment.name))
+            lines.check_new()
+            await _in_turns(inspect_segment(segment, lines.jobs(segment), batch))
 
     async def check_settlement(self, operation: SettleSegment) -> None:
         """Raise what is wrong with a settlement whose objects a client wrote: see `SettlementCheck`.

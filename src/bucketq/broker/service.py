@@ -149,7 +149,7 @@ class Service:
             if isinstance(operation, EnqueueSegments):
                 await queue.check_segments(operation.segments)
             if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
-                await queue.check_segments(operation.part.segments)
+                await queue.check_segments(operation.part.segments, operation.then.id)
             if isinstance(operation, SettleSegment):
                 await queue.check_settlement(operation)
             return inspected(operation)

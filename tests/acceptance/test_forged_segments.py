@@ -1,0 +1,64 @@
+"""A producer adds segments of new jobs, and nothing else."""
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+import bucketq
+from bucketq import BucketQError, Job, JobStatus
+from bucketq.broker.tokens import new_token
+from bucketq.job import Attempt, Outcome
+from bucketq.object_name import segment_name
+from bucketq.operation import EnqueueSegments
+from bucketq.segment_lines import SegmentWriter
+from tests.acceptance.served import served, url_of
+
+SECRET, TOKEN = new_token("web", ["producer"])
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FORGED = {
+    "attempts": {"attempts": 5},
+    "crashes": {"crashes": 2},
+    "history": {"history": (Attempt(claimed_at=NOW, ended_at=NOW, outcome=Outcome.FAILED),)},
+    "error": {"error": "x"},
+    "token": {"token": "mine", "worker": "me", "claimed_at": NOW},
+    "status": {"status": JobStatus.DEAD},
+    "in progress": {"status": JobStatus.IN_PROGRESS},
+    "entrypoint": {"entrypoint": "pay"},
+    "batch": {"batch": "of another"},
+    "an object that is no payload": {"payload_object": "archive/2026-01-01T00/1.json", "payload_size": 1},
+    "a long id": {"id": "1" * 5000},
+    "place": {"sequence": 1},
+    "cancelled": {"is_cancelled": True},
+    "max_crashes": {"max_crashes": 0},
+}
+
+
+async def test_forged_jobs_of_segments_are_refused(tmp_path):
+    with served(f"file://{tmp_path}/queue.json", BUCKETQ_TOKENS=TOKEN.line) as broker:
+        broker.wait_for("leading")
+        async with bucketq.connect(url_of("grpc", broker), token=SECRET) as q:
+            jobs = [
+                Job(id=f"0{number}", entrypoint="mail", created_at=NOW, sequence=number, max_attempts=3)
+                for number in (1, 2, 3)
+            ]
+
+            async def enqueue(token, jobs, **entry):
+                writer = SegmentWriter()
+                for job in jobs:
+                    writer.add(job)
+                segment, content = writer.finish(segment_name(0, f"{token:016x}"))
+                await q.storage.objects.create(segment.name, content)
+                await q._submit(EnqueueSegments((replace(segment, plain=False, **entry),)))
+
+            for token, (name, change) in enumerate(FORGED.items(), 1):
+                print(name)
+                # In the middle, and with an entry that does not show it.
+                forged = [jobs[0], replace(jobs[1], **change), jobs[2]]
+                with pytest.raises(BucketQError):
+                    await enqueue(token, forged, limit_key=None, tenant=None, ids=("0", "z"))
+            with pytest.raises(BucketQError):
+                await enqueue(100, jobs, ids=("zz", "zz"))
+            assert (await q.stats()).queued == 0
+            await enqueue(101, jobs)
+            assert (await q.stats()).queued == 3
