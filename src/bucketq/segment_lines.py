@@ -285,8 +285,9 @@ def as_entry_says(written: Job, segment: Segment) -> Job:
         return _claimed(job, segment.hold)
     if segment.crash is not None:
         return _crashed(job, segment.crash)
-    # Jobs that were written while they were scheduled may have become due since.
-    return job if job.status is segment.status else replace(job, status=segment.status)
+    # A segment of scheduled jobs becomes one of waiting jobs when all of them are due.
+    is_due = job.status is JobStatus.SCHEDULED and segment.status is JobStatus.QUEUED
+    return replace(job, status=JobStatus.QUEUED) if is_due else job
 
 
 def _claimed(job: Job, hold: Hold) -> Job:
