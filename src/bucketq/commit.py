@@ -40,7 +40,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.lookout import Lookout
 from bucketq.mint import Mint
-from bucketq.operation import Heartbeat, Operation, operations_in
+from bucketq.operation import Heartbeat, Operation, operations_in, wakes_of
 from bucketq.overdue import Overdue
 from bucketq.pace import Pace
 from bucketq.patience import Patience
@@ -193,7 +193,11 @@ class Committer:
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
                 self.shelf.serve(pending.findings)
-                answers.append((pending, _outcome(state, pending.operation)))
+                outcome = _outcome(state, pending.operation)
+                answers.append((pending, outcome))
+                if isinstance(outcome, SegmentNeededError):
+                    for wake in wakes_of(pending.operation):
+                        _outcome(state, wake)
         self.shelf.serve(None)
         if state.changes == changes_before:
             return answers, False

@@ -11,7 +11,6 @@ A job without a tenant gets the next turn. Lines are told apart by entrypoint an
 overtakes the others by its priority must not push their turns on.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -180,22 +179,34 @@ class Turns:
                 return
 
 
-def dealt(jobs: Iterable[Job], *, take_turns: bool) -> Iterator[tuple[list[Job], dict[str, int]]]:
-    """Jobs that come into line together, in order, with the last turn of each tenant, counted from 1.
+class DealtJobs(NamedTuple):
+    """Jobs that come into line together, in order.
 
-    Where turns count, those of each priority by themselves.
+    Their turns count from the one that is served now, behind what their tenants have waiting already:
+    `ahead` is how many turns that is for each tenant, and `last` is its last turn.
     """
+
+    jobs: list[Job]
+    ahead: dict[str, int]
+    last: dict[str, int]
+
+
+def dealt(jobs: Iterable[Job], turns: Turns) -> Iterator[DealtJobs]:
+    """Give turns to the jobs of an entrypoint. Where turns count, each priority is dealt by itself."""
     jobs = sorted((replace(job, turn=0) if job.turn else job for job in jobs), key=key_of)
-    if not take_turns and all(job.tenant is None for job in jobs):
+    if not turns and all(job.tenant is None for job in jobs):
         if jobs:
-            yield jobs, {}
+            yield DealtJobs(jobs, {}, {})
         return
-    for _, group in groupby(jobs, key=lambda job: job.priority):
-        of_priority, last_turns = list(group), Counter[str]()
-        if any(job.tenant is not None for job in of_priority):
-            for place, job in enumerate(of_priority):
-                if job.tenant is not None:
-                    last_turns[job.tenant] += 1
-                turn = last_turns[job.tenant] if job.tenant is not None else 1
-                of_priority[place] = replace(job, turn=turn)
-        yield sorted(of_priority, key=key_of), dict(last_turns)
+    for priority, group in groupby(jobs, key=lambda job: job.priority):
+        of_priority = list(group)
+        line = of_priority[0].entrypoint, priority
+        tenants = dict.fromkeys(job.tenant for job in of_priority if job.tenant is not None)
+        ahead = {tenant: turns.base(*line, tenant) - turns.base(*line, None) for tenant in tenants}
+        last = dict(ahead)
+        for place, job in enumerate(of_priority if tenants else ()):
+            if job.tenant is not None:
+                last[job.tenant] += 1
+            turn = 1 if job.tenant is None else last[job.tenant]
+            of_priority[place] = replace(job, turn=turn)
+        yield DealtJobs(sorted(of_priority, key=key_of), ahead, last)

@@ -312,7 +312,7 @@ class Upkeep:
             raise unreachable("scheduled jobs are")
         if state is None or segment not in state.backlog:
             return  # another caller, or another process, has done it
-        version, take_turns = state.version, bool(state.turns)
+        version = state.version
         waiting, rest = list[Job](), list[Job]()
         lines = SegmentLines(segment, await self._objects.read(segment.name))
         for number, job in enumerate(lines.jobs(segment)):
@@ -321,8 +321,8 @@ class Upkeep:
             is_due = key_of(job) <= due.until
             (waiting if is_due else rest).append(replace(job, status=JobStatus.QUEUED) if is_due else job)
         parts = [
-            WaitingPart(part, last_turns)
-            for jobs, last_turns in dealt(waiting, take_turns=take_turns)
+            WaitingPart(part, ahead, last)
+            for jobs, ahead, last in list(dealt(waiting, state.turns))
             async for part, _ in self._objects.create_segments(each(jobs), version)
         ]
         left = [part async for part, _ in self._objects.create_segments(each(rest), version)]

@@ -8,7 +8,7 @@ import pytest
 from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, Settings
-from bucketq.operation import Batch, Enqueue, LookUp
+from bucketq.operation import Batch, Dequeue, Enqueue, LookUp
 from bucketq.testing.virtual_time import VirtualClock, run
 
 # A segment has 20 jobs of about 300 bytes: two of them fit into the cache.
@@ -83,6 +83,47 @@ def test_large_due_jobs_of_one_entrypoint_do_not_make_the_file_large(kind):
     run(main())
 
 
+@both_kinds
+@pytest.mark.parametrize("cache_bytes", [SMALL["segment_cache_bytes"], 10**6])
+def test_a_dequeue_is_answered_while_more_jobs_come_due_in_every_segment(kind, cache_bytes):
+    async def main():
+        loop, storage = asyncio.get_running_loop(), FaultyStorage()
+        async with opened(kind, storage, segment_cache_bytes=cache_bytes) as q:
+            for number in range(6 * 200):
+                # About one of each entrypoint comes due with every request.
+                delay = 1000 + number // 6 * 0.1
+                await q.enqueue(f"e{number % 6}", "x" * 100, priority=number % 7, delay=delay)
+            storage.latency_s = storage.object_latency_s = 0.05
+            await asyncio.sleep(1001 - loop.time())
+            asked_s = loop.time()
+            assert await within(q.dequeue())
+            assert loop.time() - asked_s < 5, "the last job is due after 20 seconds"
+
+    run(main())
+
+
+def test_a_client_that_also_enqueues_with_every_batch_dequeues_from_segments():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage) as q:
+            other = [*await q.enqueue_many("other", ["x" * 100] * 80)]
+            await q.enqueue_many("mail", ["x" * 100] * 80)
+            while jobs := await q.dequeue("mail", batch_size=10, at_hand=True):
+                await q.ack_many(jobs)
+            for number in range(1, 20):
+                await asyncio.gather(*map(q.find, other[::20]))
+                for job_id in other[::20]:
+                    await q._submit(Enqueue((q._new_job("other", b"", 0, {"after": [job_id]}),)))
+                enqueue = Enqueue((q._new_job("other", b"", 0, {}),))
+                now = q._clock.now()
+                batch = Batch("client", number, 0, (enqueue, Dequeue("mail", 1, f"t{number}", now)), now)
+                if (await within(q._submit(batch))).answers[1]:
+                    return
+            raise AssertionError("every batch was answered without a job")
+
+    run(main())
+
+
 def test_due_jobs_of_a_paused_queue_stay_where_they_are():
     async def main():
         storage = FaultyStorage()
@@ -138,6 +179,24 @@ def test_tenants_take_turns_among_jobs_that_come_due_together():
             ("small", 2),
         }
         assert [number for tenant, number in served[1:] if tenant == "flood"] == list(range(150))
+
+    run(main())
+
+
+def test_due_jobs_of_a_tenant_get_turns_behind_those_that_it_has_in_line():
+    async def main():
+        async with opened(BrokerQueue, FaultyStorage()) as q:
+            for number in range(100):
+                # Their order by time is not that of the queue, so they have to be sorted.
+                await q.enqueue("mail", 60 + number, tenant="flood", delay=10 + (100 - number) * 0.01)
+            for number in range(60):
+                await q.enqueue("mail", number, tenant="flood")
+            for number in range(3):
+                await q.enqueue("mail", number, tenant="small")
+            await asyncio.sleep(20)
+            served = [(job.tenant, job.json()) for job in await drain(q, "mail", batch_size=1)]
+        assert sum(tenant == "small" for tenant, _ in served[:6]) == 3
+        assert [number for tenant, number in served if tenant == "flood"][:60] == list(range(60))
 
     run(main())
 

@@ -50,7 +50,9 @@ from bucketq.operation import (
     SettleSegment,
     StepDown,
     Transact,
+    Wake,
     questions_of,
+    wakes_of,
 )
 from bucketq.operation.chores import (
     Collect,
@@ -154,6 +156,8 @@ class Backlogged:
             try:
                 answer = self.state.apply(operation)
             except SegmentNeededError as error:
+                for wake in wakes_of(operation):
+                    self.state.apply(wake)
                 needed = error.segments[0]
                 findings.defer(needed)
                 asked_for.append(needed.name)
@@ -184,7 +188,9 @@ class Backlogged:
     def _sort_out(self, segment):
         lines = SegmentLines(segment, self.contents[segment.name])
         due = [replace(job, status=JobStatus.QUEUED) for job in lines.jobs(segment)]
-        parts = [WaitingPart(self.write(jobs), turns) for jobs, turns in dealt(due, take_turns=False)]
+        parts = [
+            WaitingPart(self.write(jobs), ahead, last) for jobs, ahead, last in dealt(due, self.state.turns)
+        ]
         assert self.state.apply(SortOut(segment, tuple(parts), ())) == []
 
 
@@ -259,6 +265,7 @@ class Operations:
                 NOW,
             ),
             Dequeue: self.dequeue,
+            Wake: lambda: Wake(None, LATER),
             Ack: lambda: Ack(self.claim(), NOW),
             AckMany: lambda: AckMany((self.claim(),), NOW),
             Nack: lambda: Nack(self.claim(), "boom", NOW),

@@ -25,7 +25,7 @@ from bucketq.operation import Batch, Crash, Dequeue, DequeueSegment, LookUp, Nac
 from bucketq.segment import Hold, is_plain
 from bucketq.segment_claim import CompletedJobs, SegmentClaim, given_back
 from bucketq.segment_lines import SegmentLines, SegmentWriter
-from bucketq.shelf import Shelf
+from bucketq.shelf import Findings, Shelf
 from bucketq.stale import StaleWatch
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -296,8 +296,14 @@ def test_a_dequeue_that_needs_a_segment_does_not_hold_up_the_rest_of_its_batch()
     loaded.state.enqueue_segments([other])
     settle = SettleSegment(loaded.claim.claim, (staged(jobs),), (), (), LATER)
     dequeue = Dequeue("other", 1, "token-2", LATER)
-    answers = loaded.state.apply(Batch("client", 1, 0, (settle, dequeue), LATER)).answers
-    assert answers == [None, None], "its caller asks again"
+    batch = Batch("client", 1, 0, (settle, dequeue), LATER)
+    with pytest.raises(SegmentNeededError):
+        loaded.state.apply(batch)
+    assert loaded.state.completed_total == 0, "one segment is waited for"
+    loaded.state.shelf, findings = Shelf(other.size - 1), Findings()
+    findings.defer(other)
+    loaded.state.shelf.serve(findings)
+    assert loaded.state.apply(batch).answers == [None, None], "its caller asks again"
     assert loaded.state.completed_total == 3
     with pytest.raises(SegmentNeededError):
         loaded.state.apply(Batch("client", 2, 0, (dequeue,), LATER))

@@ -19,6 +19,7 @@ from bucketq.operation.claims import (
     Nack,
     Release,
     RequeueSilent,
+    Wake,
 )
 from bucketq.operation.lookups import Count, Find, FindBatch, Listed, ListInFile, LookUp, Refresh
 from bucketq.operation.operation import (
@@ -34,6 +35,7 @@ from bucketq.operation.operation import (
     knowing,
     operations_in,
     questions_of,
+    wakes_of,
     within,
 )
 from bucketq.operation.segment_claims import (
@@ -82,11 +84,13 @@ __all__ = [
     "StepDown",
     "Submit",
     "Transact",
+    "Wake",
     "bytes_of",
     "claims_of",
     "enqueued_by",
     "knowing",
     "operations_in",
     "questions_of",
+    "wakes_of",
     "within",
 ]

@@ -29,10 +29,9 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
     at_hand: bool = False
 
     def __call__(self, state: QueueState) -> list[Job] | None:
-        changes_before = state.changes
         state.fire(self.now)
-        if not state.wake(self.now, self.wanted):
-            return None
+        state.wake(self.now, self.wanted)
+        backlog = state.backlog
         claimed: list[Job] = []
         while len(claimed) < self.batch_size:
             if self.at_hand and state.is_next_in_segment(self.wanted):
@@ -42,10 +41,10 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
             except MoreExpiredError:
                 return claimed or None
             except (SegmentNeededError, QueueFullError) as error:
-                if isinstance(error, SegmentNeededError) and not claimed and state.changes != changes_before:
-                    # Jobs came into line. That is committed first: the segments for it are within reach now.
+                if isinstance(error, SegmentNeededError) and not claimed and state.backlog is not backlog:
+                    # Jobs that may not begin came in from segments, which may not be within reach again.
                     return None
-                if not claimed or (isinstance(error, SegmentNeededError) and _can_wait_for(error, state)):
+                if not claimed or (isinstance(error, SegmentNeededError) and can_wait_for(error, state)):
                     raise
                 break
             if job is None:
@@ -54,10 +53,25 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False):
         return claimed
 
 
-def _can_wait_for(error: SegmentNeededError, state: QueueState) -> bool:
-    """Whether a dequeue that has claimed some jobs should wait for a segment with more.
+class Wake(msgspec.Struct, frozen=True, gc=False):
+    """Let due jobs stand in line, as far as their segments are within reach.
 
-    Else a short batch is returned: the segments that it has used may not be within reach again.
+    A dequeue that needs another segment is undone, and tried again with the same `now`. This is committed
+    meanwhile. So each segment with due jobs is needed only once, and jobs that become due later do not count.
+    """
+
+    wanted: Wanted
+    now: datetime
+
+    def __call__(self, state: QueueState) -> None:
+        with suppress(SegmentNeededError):
+            state.wake(self.now, self.wanted)
+
+
+def can_wait_for(error: SegmentNeededError, state: QueueState) -> bool:
+    """Whether an operation that has made progress should wait for another segment.
+
+    Else it is answered without: the segments that it has used may not be within reach again.
     """
     return state.shelf.has_room_for(error.segments[0]) and state.shelf.findings.deferrals < _DEFERRALS_MAX
 

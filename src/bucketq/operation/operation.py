@@ -36,6 +36,8 @@ from bucketq.operation.claims import (
     Nack,
     Release,
     RequeueSilent,
+    Wake,
+    can_wait_for,
 )
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
@@ -112,10 +114,13 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     def _attempted(self, state: QueueState, operation: "Operation", changes_before: int) -> Any:
         try:
             return state.attempt(operation)
-        except SegmentNeededError:
-            # A caller of dequeue asks again. With many of them, their segments may not be within reach all at
-            # the same time; so what the others have changed is committed without it.
-            if isinstance(operation, Dequeue | DequeueSegment) and state.changes != changes_before:
+        except SegmentNeededError as error:
+            # A caller of dequeue asks again. The segments of many dequeues may not fit into memory together.
+            # So the batch waits for one segment at least, and then commits what the others have changed.
+            is_answerable = (
+                isinstance(operation, Dequeue | DequeueSegment) and state.changes != changes_before
+            )
+            if is_answerable and state.shelf.findings.deferrals and not can_wait_for(error, state):
                 return None
             raise
         except BucketQError as error:
@@ -143,6 +148,7 @@ Operation = (
     | Load
     | Adopt
     | Dequeue
+    | Wake
     | Ack
     | AckMany
     | Nack
@@ -224,6 +230,19 @@ def questions_of(operation: Operation) -> Iterator[Question]:
             for part in operation.operations:
                 if part is not None:
                     yield from questions_of(part)
+
+
+def wakes_of(operation: Operation) -> Iterator[Wake]:
+    """What can be done ahead for an operation that needs another segment."""
+    match operation:
+        case Dequeue():
+            yield Wake(operation.wanted, operation.now)
+        case DequeueSegment():
+            yield Wake(operation.entrypoint, operation.now)
+        case Batch():
+            for part in operation.operations:
+                if part is not None:
+                    yield from wakes_of(part)
 
 
 def within(operation: Operation, trace: TraceContext) -> Operation:

@@ -27,8 +27,7 @@ class DequeueSegment(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, state: QueueState) -> SegmentClaim | None:
         state.fire(self.now)
-        if not state.wake(self.now, self.entrypoint):
-            return None
+        state.wake(self.now, self.entrypoint)
         segment = state.claim_segment(self.entrypoint, self.token, self.now, self.worker)
         return SegmentClaim(segment, state.version) if segment is not None else None
 

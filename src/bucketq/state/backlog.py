@@ -23,10 +23,11 @@ _SEGMENT_LINE_BYTES = 300
 
 
 class WaitingPart(NamedTuple):
-    """A segment of jobs that have become due, and the last turn of each of its tenants, counted from 1."""
+    """A segment of jobs that have become due, with the turns of their tenants as in `DealtJobs`."""
 
     segment: Segment
-    last_turns: dict[str, int]
+    ahead: dict[str, int]
+    last: dict[str, int]
 
 
 class WithBacklog(View):
@@ -125,12 +126,10 @@ class WithBacklog(View):
         if held is None or (self.turns and not is_of_one_priority):
             return False
         new = list(rest)
-        for segment, last_turns in waiting:
-            line = segment.entrypoint, segment.first[0]
-            base = self.turns.base(*line, None) if last_turns else self.turns.next(*line, None)
-            for tenant, turn in last_turns.items():
-                if base + turn > self.turns.base(*line, tenant):
-                    self.turns.give(*line, tenant, base + turn)
+        bases = [self._turn_base(part) for part in waiting]
+        for (segment, _, last), base in zip(waiting, bases, strict=True):
+            for tenant, turn in last.items():
+                self.turns.give(segment.entrypoint, segment.first[0], tenant, base + turn)
             new.append(segment.moved(0, base))
         for segment in new:
             self._refuse_collected(segment.name)
@@ -138,6 +137,14 @@ class WithBacklog(View):
         self.dropped += old.objects
         self.changes += 1
         return True
+
+    def _turn_base(self, part: WaitingPart) -> int:
+        """What to add to the turns of a segment, so that no tenant has a later job in line already."""
+        line = part.segment.entrypoint, part.segment.first[0]
+        if not part.last:
+            return self.turns.next(*line, None)
+        behind = (self.turns.base(*line, tenant) - ahead for tenant, ahead in part.ahead.items())
+        return max(self.turns.base(*line, None), *behind)
 
     def absorb(self, segment: Segment) -> None:
         """Bring in every job of a segment that is on the shelf."""

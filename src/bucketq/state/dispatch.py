@@ -84,8 +84,8 @@ class WithDispatch(WithEndings):
         """When a job that waits for a rate may begin; None if there is none."""
         return self._dispatcher.next_refill(now) if self.limits else None
 
-    def wake(self, now: datetime, wanted: Wanted = None) -> bool:
-        """Let the due scheduled jobs of some entrypoints, or of all, stand in line. False if more are due.
+    def wake(self, now: datetime, wanted: Wanted = None) -> None:
+        """Let the due scheduled jobs of some entrypoints, or of all, stand in line.
 
         A whole segment becomes one of waiting jobs, if its jobs are sorted for that. From others they come
         into queue.json, as far as there is room. If there is none, they have to be sorted into segments of
@@ -94,18 +94,9 @@ class WithDispatch(WithEndings):
         latest = (due_key(now)[0], _LAST, _LAST)
         while (job := self._table.due.first()) is not None and key_of(job) <= latest:
             self._put(self._in_line(replace(job, status=_QUEUED)))
-        has_woken = False
         for entrypoint in [segment.entrypoint for segment in self._due_segments(wanted, latest, now)]:
             while (segment := self.backlog.first_scheduled(entrypoint)) and segment.first <= latest:
-                try:
-                    self._wake_segment(segment, latest)
-                except SegmentNeededError:
-                    # What came into line so far must not be lost: its segment may not be within reach again.
-                    if has_woken:
-                        return False
-                    raise
-                has_woken = True
-        return True
+                self._wake_segment(segment, latest)
 
     def _wake_segment(self, segment: Segment, latest: Key) -> None:
         """Let due jobs of a segment stand in line: all of them, or as many as queue.json has room for."""
