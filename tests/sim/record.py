@@ -89,7 +89,7 @@ class Version:
         for segment in written.backlog:
             left = [
                 _as_it_stands(job, segment)
-                for job in _jobs_of(objects[segment.name], segment.base, segment.turn_base)
+                for job in _jobs_of(objects[segment.name], segment.status, segment.base, segment.turn_base)
                 if segment.still_holds(key_of(job))
             ]
             if len(left) != segment.count:
@@ -126,10 +126,12 @@ def _as_it_stands(job, segment):
 
 
 @lru_cache(1000)
-def _jobs_of(content, base, turn_base):
-    """Every job that a segment's object was written with."""
+def _jobs_of(content, status, base, turn_base):
+    """Every job that a segment's object was written with, as its entry places it."""
     stored = [decode_job(line.removesuffix(b","), "a segment") for line in content.split(b"\n")[1:-2]]
-    return [replace(job, sequence=job.sequence + base, turn=job.turn + turn_base) for job in stored]
+    return [
+        replace(job, status=status, sequence=job.sequence + base, turn=job.turn + turn_base) for job in stored
+    ]
 
 
 @dataclass
