@@ -163,14 +163,17 @@ class _Writer:
         deferred, asked_s = [pending], self._clock.monotonic_s()
         fetched: list[Needed] = []
         while deferred:
-            async with self._turn:
-                # Those ahead in the line were held, too. Heartbeats bear one interval, not that of each.
-                if held_s := self.committer.held_for_s(self._clock.monotonic_s() - asked_s):
-                    await asyncio.sleep(held_s)
-                rest = await self.committer.commit(deferred)
+            try:
+                async with self._turn:
+                    # Those ahead in the line were held, too. Heartbeats bear one interval, not that of each.
+                    if held_s := self.committer.held_for_s(self._clock.monotonic_s() - asked_s):
+                        await asyncio.sleep(held_s)
+                    rest = await self.committer.commit(deferred)
+                    for amends in rest.amends:
+                        await self.committer.commit([Pending(amends, None)])
+            finally:
+                # Also when the event loop ends: the next one may go on with this committer.
                 self.upkeep.release(fetched)
-                for amends in rest.amends:
-                    await self.committer.commit([Pending(amends, None)])
             deferred, fetched = [], []
             for segments, needing in rest.deferred.items():
                 try:

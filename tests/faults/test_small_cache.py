@@ -254,6 +254,27 @@ def test_many_callers_who_need_different_segments_take_turns():
     run(main())
 
 
+def test_a_commit_that_ends_with_its_event_loop_leaves_no_segment_pinned():
+    async def main():
+        storage = FaultyStorage()
+        q = opened(DirectQueue, storage)
+        await q.enqueue_many("mail", ["x" * 100] * 60)
+        storage.latency_s = 1
+        call = asyncio.create_task(q.dequeue("mail", batch_size=60))
+        shelf = q._writer().committer.shelf
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
+            while not shelf._pinned or not q._writer().committer.is_busy:
+                await asyncio.sleep(0.1)
+        # As asyncio.run does at its end. The next loop of the thread goes on with the same cache.
+        commits = [task for task in asyncio.all_tasks() if task.get_name() == "bucketq commit"]
+        for task in (call, *commits):
+            task.cancel()
+        await asyncio.wait([call, *commits])
+        assert shelf._pinned == {}
+
+    run(main())
+
+
 def test_a_segment_that_many_jobs_have_left_is_written_again_and_does_not_come_into_the_file():
     async def main():
         storage = FaultyStorage()
