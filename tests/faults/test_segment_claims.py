@@ -6,11 +6,13 @@ from itertools import count
 
 import pytest
 from faulty import FaultyStorage
-from segment_work import JOBS, Mortal, Work, broker, check_all_done_once, direct, finish, load
+from segment_work import JOBS, Mortal, Work, broker, check_all_done_once, direct, finish, load, settings
 from test_archive import archived
 
-from bucketq import ClaimLostError, UnusableStorageError
-from bucketq.testing.virtual_time import Process, run
+from bucketq import ClaimLostError, OutcomeUnknownError, UnusableStorageError
+from bucketq.broker.served import ServedQueue
+from bucketq.operation import SettleSegment
+from bucketq.testing.virtual_time import Process, VirtualClock, run
 
 FAULTS = ["conflict", "lost answer", "lost, retried", "lost request", "late", "slow down"]
 
@@ -197,5 +199,26 @@ def test_the_jobs_bytes_do_not_pass_queue_json_and_the_driver_reads_none_of_them
         assert storage.object_reads == 2
         assert len(await archived(storage)) == work.claim.segment.count
         assert len(storage.versions) == 3, "claimed, settled, let go of"
+
+    run(main())
+
+
+def test_a_settlement_after_a_commit_that_failed_is_checked_against_the_claim():
+    async def main():
+        storage = FaultyStorage()
+        await load(storage)
+        async with ServedQueue(storage, settings(), VirtualClock()) as q:
+            work = Work(storage, q)
+            await work.take()
+            completed = await work.complete(await work.jobs())
+            storage.is_down = True
+            with pytest.raises(OutcomeUnknownError):
+                await q.enqueue("mail")
+            storage.is_down = False
+            settlement = SettleSegment(work.claim.claim, tuple(completed), (), (), VirtualClock().now())
+            await q.check_settlement(settlement)
+            await q.release_segment(work.claim)
+            with pytest.raises(ClaimLostError):
+                await q.check_settlement(settlement)
 
     run(main())

@@ -38,6 +38,7 @@ from bucketq.operation import (
     Listed,
     ListInFile,
     Operation,
+    Refresh,
     Release,
     SettleSegment,
     StepDown,
@@ -172,6 +173,10 @@ class ServedQueue(BrokerQueue):
         The claim is looked up here, so that none that comes in the same batch escapes the check.
         """
         segment = self._opened().held_segment(operation.claim)
+        if segment is None:
+            # After a commit that failed, this process does not know the queue.
+            await self._submit(Refresh())
+            segment = self._opened().held_segment(operation.claim)
         if segment is None:
             raise ClaimLostError(
                 operation.claim.job_id, "this segment was given back, or to another worker; drop its results"
