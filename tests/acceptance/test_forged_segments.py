@@ -11,7 +11,9 @@ from bucketq.broker.tokens import new_token
 from bucketq.job import Attempt, Outcome
 from bucketq.object_name import segment_name
 from bucketq.operation import EnqueueSegments
+from bucketq.segment import Segment
 from bucketq.segment_lines import SegmentWriter
+from tests.acceptance.hostile import MB, Besieged
 from tests.acceptance.served import served, url_of
 
 SECRET, TOKEN = new_token("web", ["producer"])
@@ -31,7 +33,18 @@ FORGED = {
     "place": {"sequence": 1},
     "cancelled": {"is_cancelled": True},
     "max_crashes": {"max_crashes": 0},
+    "a unique key": {"key": "k"},
 }
+PAYLOAD = {"payload_object": "payloads/000000000000-00000000000000aa", "payload_size": 1}
+# What the second of three jobs is like, and what the entry says.
+FORGED_ENTRIES = [
+    ({}, {"ids": ("zz", "zz")}),
+    ({}, {"tenant": "acme"}),
+    ({}, {"limit_key": "gpu"}),
+    ({}, {"payloads": 1}),
+    (PAYLOAD, {"payloads": 0}),
+    ({"timeout_s": 9.0}, {"plain": True}),
+]
 
 
 async def test_forged_jobs_of_segments_are_refused(tmp_path):
@@ -49,16 +62,42 @@ async def test_forged_jobs_of_segments_are_refused(tmp_path):
                     writer.add(job)
                 segment, content = writer.finish(segment_name(0, f"{token:016x}"))
                 await q.storage.objects.create(segment.name, content)
-                await q._submit(EnqueueSegments((replace(segment, plain=False, **entry),)))
+                await q._submit(EnqueueSegments((replace(segment, **{"plain": False} | entry),)))
 
             for token, (name, change) in enumerate(FORGED.items(), 1):
                 print(name)
                 # In the middle, and with an entry that does not show it.
                 forged = [jobs[0], replace(jobs[1], **change), jobs[2]]
                 with pytest.raises(BucketQError):
-                    await enqueue(token, forged, limit_key=None, tenant=None, ids=("0", "z"))
-            with pytest.raises(BucketQError):
-                await enqueue(100, jobs, ids=("zz", "zz"))
+                    await enqueue(token, forged, limit_key=None, tenant=None, ids=("0", "z"), keys=0)
+            for token, (change, entry) in enumerate(FORGED_ENTRIES, 100):
+                print(entry)
+                forged = [jobs[0], replace(jobs[1], **change), jobs[2]]
+                with pytest.raises(BucketQError):
+                    await enqueue(token, forged, **entry)
             assert (await q.stats()).queued == 0
-            await enqueue(101, jobs)
+            await enqueue(200, jobs)
             assert (await q.stats()).queued == 3
+
+
+async def test_the_memory_for_segments_that_are_checked_is_bounded(tmp_path):
+    with served(f"file://{tmp_path}/queue.json", BUCKETQ_TOKENS=TOKEN.line) as broker:
+        target = Besieged(broker)
+        before_bytes = target.memory_bytes
+        target.forget_peak()
+        content = b'{"format":1,"entrypoint":"mail","jobs":[\n' + b"{},\n" * (2 * MB) + b"{}\n]}\n"
+        segment = Segment(
+            name=segment_name(0, "0" * 16),
+            entrypoint="mail",
+            count=2 * MB + 1,
+            size=len(content),
+            first=(0, 0, 1),
+            last=(0, 0, 1),
+            ids=("0", "z"),
+        )
+        async with bucketq.connect(url_of("grpc", broker), token=SECRET) as q:
+            await q.storage.objects.create(segment.name, content)
+            with pytest.raises(BucketQError, match="too short for jobs"):
+                await q._submit(EnqueueSegments((segment,)))
+            assert (await q.stats()).queued == 0
+        assert target.peak_bytes - before_bytes < 60 * MB, "the content has 8 MB, and comes in pieces"

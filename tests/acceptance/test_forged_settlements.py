@@ -147,6 +147,7 @@ FORGED_LINES = {
     "finished before the claim": with_fields(finished_at=OTHER_TIME),
     "fewer lines": lambda lines: lines[1:],
     "more lines": lambda lines: [*lines, lines[0]],
+    "many short lines": lambda lines: [b""] * 100_000,
 }
 
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from bucketq import (
     ConfigurationError,
-    CorruptStateError,
     Job,
     JobCancelledError,
     JobNotFoundError,
@@ -17,6 +16,7 @@ from bucketq import (
     Settings,
 )
 from bucketq.backlog import Backlog, SegmentNeededError
+from bucketq.broker.inspection import inspect_segment
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.operation import Ack, Batch, Bury, Dequeue, Enqueue, Nack
@@ -139,16 +139,23 @@ def test_dead_jobs_in_a_segment_take_no_keys():
     assert segment.keys == 0
 
 
+def inspect(segment, content):
+    lines = SegmentLines(segment, content)
+    lines.check_new()
+    for _ in inspect_segment(segment, lines.jobs(segment), None):
+        pass
+
+
 def test_a_client_cannot_slip_keys_in_by_a_segment():
     jobs = [new("a", sequence=1), new("b", key="k", sequence=2), new("c", sequence=3)]
     segment, content, _ = written(jobs)
     with pytest.raises(ConfigurationError, match="one by one"):
         QueueState().enqueue_segments([segment])
-    with pytest.raises(CorruptStateError, match="one by one"):
-        SegmentLines(replace(segment, keys=0), content).check_new()
+    with pytest.raises(ConfigurationError, match="without a unique key"):
+        inspect(replace(segment, keys=0), content)
     harmless = [replace(job, key=None, payload=b'{"key":"k"}') for job in jobs]
     segment, content, _ = written(harmless)
-    SegmentLines(segment, content).check_new()
+    inspect(segment, content)
 
 
 def test_a_cancelled_claim_hears_of_it_and_may_still_finish():

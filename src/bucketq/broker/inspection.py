@@ -37,7 +37,7 @@ from bucketq.operation.schedules import PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
 from bucketq.schedule import Schedule, check_schedule
-from bucketq.segment import Key, Segment, key_of
+from bucketq.segment import Key, Segment, is_plain, key_of
 from bucketq.transaction import check_results, result_json
 
 
@@ -101,9 +101,11 @@ def inspected(operation: Operation) -> Operation:
 def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) -> Iterator[None]:
     """Look at the jobs of a new segment that a client wrote, one by one.
 
-    Raises ConfigurationError unless each is a new job of this segment and this batch, in order.
+    Raises ConfigurationError unless each is a new job of this segment and this batch, in order, without a
+    unique key, and the entry describes them.
     """
     last: Key | None = None
+    payloads = 0
     for job in jobs:
         _check_job(job)
         new = replace(
@@ -111,6 +113,9 @@ def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) ->
             entrypoint=segment.entrypoint,
             status=segment.status,
             batch=batch,
+            key=None,
+            limit_key=segment.limit_key or job.limit_key,
+            tenant=segment.tenant or job.tenant,
             attempts=0,
             crashes=0,
             history=(),
@@ -124,14 +129,21 @@ def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) ->
             is_cancelled=False,
         )
         is_due = job.status is not JobStatus.SCHEDULED or job.run_at is not None
+        is_as_told = segment.may_hold(job.id) and (is_plain(job) or not segment.plain)
         key = key_of(job)
-        if job != new or not is_due or not segment.may_hold(job.id) or (last is not None and key <= last):
+        if job != new or not is_due or not is_as_told or (last is not None and key <= last):
             raise ConfigurationError(
-                f"job {job.id} in {segment.name} must be a new job of the segment, in its place."
-                " Nothing was changed."
+                f"job {job.id} in {segment.name} must be a new job of the segment, in its place, without a"
+                " unique key. Nothing was changed."
             )
         last = key
+        payloads += job.payload_object is not None
         yield
+    if payloads != segment.payloads:
+        raise ConfigurationError(
+            f"the entry of {segment.name} must count {payloads} payloads, got {segment.payloads}."
+            " Nothing was changed."
+        )
 
 
 def _check_job(job: Job) -> None:

@@ -54,6 +54,8 @@ from bucketq.wanted import Wanted
 # Each page is a listing of all: better few of them.
 _OBJECTS_AT_ONCE = 10_000
 _JOBS_AT_A_STRETCH = 50
+# Segments that clients wrote and that are in memory, to be checked.
+_CHECKS_MAX = 4
 
 
 class ServedQueue(BrokerQueue):
@@ -72,6 +74,7 @@ class ServedQueue(BrokerQueue):
     ) -> None:
         super().__init__(storage, settings=settings, clock=clock, mint=mint, account=account)
         self._figures = figures
+        self._checking = asyncio.Semaphore(_CHECKS_MAX)
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         job, sent = super()._new_job(entrypoint, payload, priority, options), sent_trace()
@@ -163,9 +166,10 @@ class ServedQueue(BrokerQueue):
     async def check_segments(self, segments: Iterable[Segment], batch: str | None = None) -> None:
         """Raise what is wrong with new segments of jobs, of a batch or of none, that a client wrote."""
         for segment in segments:
-            lines = SegmentLines(segment, await self.read_object(segment.name))
-            lines.check_new()
-            await _in_turns(inspect_segment(segment, lines.jobs(segment), batch))
+            async with self._checking:
+                lines = SegmentLines(segment, await self.read_object(segment.name))
+                lines.check_new()
+                await _in_turns(inspect_segment(segment, lines.jobs(segment), batch))
 
     async def check_settlement(self, operation: SettleSegment) -> None:
         """Raise what is wrong with a settlement whose objects a client wrote: see `SettlementCheck`.
@@ -188,15 +192,16 @@ class ServedQueue(BrokerQueue):
                 f"a settlement must account for the {segment.count} jobs of {segment.name}, got {count}."
                 " Nothing was changed."
             )
-        check = SettlementCheck(segment)
-        await _in_turns(check.load(await self.read_object(segment.name)))
-        check.failed(outcome.claim.job_id for outcome in operation.failed)
-        for part in operation.completed:
-            content = await self.read_object(part.name)
-            await _in_turns(check.completed(part, content, self._clock.now()))
-        for rest in operation.rest:
-            await _in_turns(check.rest(rest, await self.read_object(rest.name)))
-        check.end()
+        async with self._checking:
+            check = SettlementCheck(segment)
+            await _in_turns(check.load(await self.read_object(segment.name)))
+            check.failed(outcome.claim.job_id for outcome in operation.failed)
+            for part in operation.completed:
+                content = await self.read_object(part.name)
+                await _in_turns(check.completed(part, content, self._clock.now()))
+            for rest in operation.rest:
+                await _in_turns(check.rest(rest, await self.read_object(rest.name)))
+            check.end()
 
     @property
     def known_stats(self) -> Stats | None:
