@@ -15,7 +15,7 @@ import httpx
 import pytest
 import websockets
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_reflection.v1alpha import reflection_pb2
 from starlette.routing import WebSocketRoute
 
 import bucketq
@@ -36,7 +36,7 @@ from tests.acceptance.guarded import SERVICE, asking, bearer, guarded
 
 # These are for everybody, by design: whether a broker is well, and which questions there are.
 OPEN_ROUTES = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json")}
-OPEN_SERVICES = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
 # What is no call, and so has no role of its own in the table of calls.
 VIEWERS, CREATORS = {Role.VIEWER}, {Role.PRODUCER, Role.WORKER}
 OTHER_ROUTES = {
@@ -241,15 +241,21 @@ async def talking(broker, headers):
         yield ask, ask_frame
 
 
-async def test_only_health_and_reflection_are_open_beside_the_queue(broker):
+async def test_only_the_health_is_open_beside_the_queue(broker):
+    everything = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+
     def look():
         with grpc.insecure_channel(broker.grpc) as channel:
-            assert {*ProtoReflectionDescriptorDatabase(channel).get_services()} == {
-                SERVICE.full_name,
-                *OPEN_SERVICES,
-            }
+            reflect = channel.stream_stream(f"/{REFLECTION}/ServerReflectionInfo")
+            with pytest.raises(grpc.RpcError) as refused:
+                list(reflect(iter([everything]), timeout=20))
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            metadata = tuple(bearer(broker.secrets[Role.VIEWER]).items())
+            [answer] = reflect(iter([everything]), metadata=metadata, timeout=20)
+            told = reflection_pb2.ServerReflectionResponse.FromString(answer).list_services_response
+            assert {one.name for one in told.service} == {SERVICE.full_name, HEALTH, REFLECTION}
             check = channel.unary_unary(
-                "/grpc.health.v1.Health/Check",
+                f"/{HEALTH}/Check",
                 request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
                 response_deserializer=health_pb2.HealthCheckResponse.FromString,
             )

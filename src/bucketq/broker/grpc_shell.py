@@ -1,7 +1,7 @@
 """The gRPC shell of a broker: messages in, messages out, nothing of its own.
 
-See proto/bucketq/v1/queue.proto. Beside the queue's own service stand the open ones, for health and
-reflection.
+See proto/bucketq/v1/queue.proto. Beside the queue's own service stand reflection, and health, which
+needs no token.
 """
 
 from collections.abc import AsyncIterator
@@ -13,12 +13,14 @@ import grpc
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.status_pb2 import Status as RpcStatus
+from grpc_health.v1 import health
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_status import rpc_status
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.door import Door
-from bucketq.broker.open_services import OpenServices
+from bucketq.broker.open_health import OpenHealth
 from bucketq.broker.rpc import Method, Rpc, parsed
 from bucketq.broker.service import Service
 from bucketq.errors import (
@@ -87,13 +89,26 @@ class GrpcShell:
         self._door = door
         self._allowance = allowance or Allowance()
         self._server: grpc.aio.Server | None = None
-        self._open = OpenServices(SERVICE, self._allowance)
+        self._health = OpenHealth(SERVICE, self._allowance)
+        services = SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME
+        self._reflection = reflection.aio.ReflectionServicer(services)
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
         server = grpc.aio.server(options=_options(self._allowance))
-        own = grpc.method_handlers_generic_handler(SERVICE, self._handlers())
-        server.add_generic_rpc_handlers((own, *self._open.handlers))
+        reflect: Any = grpc.stream_stream_rpc_method_handler(
+            self._reflect,
+            reflection_pb2.ServerReflectionRequest.FromString,
+            reflection_pb2.ServerReflectionResponse.SerializeToString,
+        )
+        generic = grpc.method_handlers_generic_handler
+        server.add_generic_rpc_handlers(
+            (
+                generic(SERVICE, self._handlers()),
+                generic(reflection.SERVICE_NAME, {"ServerReflectionInfo": reflect}),
+                self._health.handler,
+            )
+        )
         try:
             bound = _add_port(server, f"{in_brackets(host)}:{port}", tls)
         except RuntimeError as error:
@@ -107,11 +122,11 @@ class GrpcShell:
 
     async def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
-        await self._open.tell_health(self._service.broker.is_leading)
+        await self._health.tell_health(self._service.broker.is_leading)
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
-        await self._open.stop()
+        await self._health.stop()
         if self._server is not None:
             await self._server.stop(grace_s)
 
@@ -150,6 +165,14 @@ class GrpcShell:
                 for start in range(0, len(content), CHUNK_BYTES):
                     chunk = pb.Chunk(content=content[start : start + CHUNK_BYTES])
                     await context.write(chunk.SerializeToString())
+        except BucketQError as error:
+            await _refuse(context, error)
+
+    async def _reflect(self, requests: AsyncIterator[Any], context: Context) -> None:
+        try:
+            async with self._visit(context, Role.VIEWER, "ServerReflectionInfo"):
+                async for response in self._reflection.ServerReflectionInfo(requests, context):
+                    await context.write(response)
         except BucketQError as error:
             await _refuse(context, error)
 
