@@ -28,6 +28,10 @@ def test_the_fixture_does_what_the_guide_says(names: dict[str, Any], tmp_path: P
     assert next(fixture, "over") == "over"
 
 
+def test_the_test_of_the_guide_in_virtual_time_passes(names: dict[str, Any]) -> None:
+    names["test_every_order_is_charged_in_a_storm"](seed=7)
+
+
 @pytest.mark.parametrize("suite", ["TestMyStorage", "TestQueueOnMyStorage"])
 async def test_the_contracts_of_the_guide_pass(names: dict[str, Any], suite: str) -> None:
     checks = [name for name in dir(names[suite]) if name.startswith("test_")]

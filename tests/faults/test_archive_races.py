@@ -8,7 +8,7 @@ from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, Settings, StorageError
 from bucketq.archive import Archive
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
 
 HOUR_S = 3600
@@ -48,125 +48,113 @@ def objects_of(storage):
     return sorted(name for name in storage.beside if name.startswith("archive/"))
 
 
-def test_objects_that_are_compacted_but_not_deleted_yet_are_not_read():
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage) as q:
-            ids = await finish(q, 4)
-            await asyncio.sleep(1.3 * HOUR_S)
-            await tidy(q)
-        assert len(objects_of(storage)) == 5
-        before = storage.object_reads
-        assert [job.id for job in await archived(storage)] == ids
-        assert storage.object_reads == before + 1
-
-    run(main())
+@virtual_time
+async def test_objects_that_are_compacted_but_not_deleted_yet_are_not_read():
+    storage = FaultyStorage()
+    async with broker(storage) as q:
+        ids = await finish(q, 4)
+        await asyncio.sleep(1.3 * HOUR_S)
+        await tidy(q)
+    assert len(objects_of(storage)) == 5
+    before = storage.object_reads
+    assert [job.id for job in await archived(storage)] == ids
+    assert storage.object_reads == before + 1
 
 
-def test_a_reader_that_lists_after_a_compaction_reads_only_what_was_finished_before():
-    async def main():
-        storage, damages = FaultyStorage(), []
-        async with broker(storage) as q:
-            ids, later = await finish(q, 2), []
-            await asyncio.sleep(60)
-            list_now = storage.objects.list
+@virtual_time
+async def test_a_reader_that_lists_after_a_compaction_reads_only_what_was_finished_before():
+    storage, damages = FaultyStorage(), []
+    async with broker(storage) as q:
+        ids, later = await finish(q, 2), []
+        await asyncio.sleep(60)
+        list_now = storage.objects.list
 
-            async def list_late(prefix=""):
-                # Between the reader's look at queue.json and its listing hours go by.
-                storage.objects.list = list_now
-                later.extend(await finish(q, 2))
-                for _ in range(3):
-                    await asyncio.sleep(1.3 * HOUR_S)
-                    await tidy(q)
-                assert len(objects_of(storage)) == 1
-                async for info in list_now(prefix):
-                    yield info
+        async def list_late(prefix=""):
+            # Between the reader's look at queue.json and its listing hours go by.
+            storage.objects.list = list_now
+            later.extend(await finish(q, 2))
+            for _ in range(3):
+                await asyncio.sleep(1.3 * HOUR_S)
+                await tidy(q)
+            assert len(objects_of(storage)) == 1
+            async for info in list_now(prefix):
+                yield info
 
-            storage.objects.list = list_late
-            reader = Archive(storage, damages.append, clock=VirtualClock())
-            assert [job.id async for job in reader.jobs()] == ids
-            assert [job.id async for job in reader.jobs()] == [*ids, *later]
-            assert damages == []
-
-    run(main())
+        storage.objects.list = list_late
+        reader = Archive(storage, damages.append, clock=VirtualClock())
+        assert [job.id async for job in reader.jobs()] == ids
+        assert [job.id async for job in reader.jobs()] == [*ids, *later]
+        assert damages == []
 
 
 @pytest.mark.parametrize("wait_s", [0, 1])
-def test_a_batch_that_is_created_and_still_in_queue_json_is_read_once(wait_s):
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage) as q:
-            ids = await finish(q, 1)
-            await asyncio.sleep(60)
-            ids += await finish(q, 1)
-            await asyncio.sleep(wait_s)
-            assert len(objects_of(storage)) == 2
-            assert len((await storage.document())["sealed"]) == 1
-            assert [job.id for job in await archived(storage)] == ids
-            assert (await verify(storage)).is_sound
-
-    run(main())
+@virtual_time
+async def test_a_batch_that_is_created_and_still_in_queue_json_is_read_once(wait_s):
+    storage = FaultyStorage()
+    async with broker(storage) as q:
+        ids = await finish(q, 1)
+        await asyncio.sleep(60)
+        ids += await finish(q, 1)
+        await asyncio.sleep(wait_s)
+        assert len(objects_of(storage)) == 2
+        assert len((await storage.document())["sealed"]) == 1
+        assert [job.id for job in await archived(storage)] == ids
+        assert (await verify(storage)).is_sound
 
 
-def test_no_compacted_object_stands_for_a_batch_that_could_not_be_created_yet():
-    async def main():
-        storage = FaultyStorage()
-        create, refused = storage.objects.create, []
+@virtual_time
+async def test_no_compacted_object_stands_for_a_batch_that_could_not_be_created_yet():
+    storage = FaultyStorage()
+    create, refused = storage.objects.create, []
 
-        async def create_but_the_second(name, content):
-            if len(objects_of(storage)) == 1 and not refused:
-                refused.append(name)
-            if name in refused:
-                raise StorageError("injected: this one not")
-            await create(name, content)
+    async def create_but_the_second(name, content):
+        if len(objects_of(storage)) == 1 and not refused:
+            refused.append(name)
+        if name in refused:
+            raise StorageError("injected: this one not")
+        await create(name, content)
 
-        storage.objects.create = create_but_the_second
-        async with broker(storage, retry_for_s=0) as q:
-            ids = await finish(q, 4)
-            await asyncio.sleep(1.3 * HOUR_S)
+    storage.objects.create = create_but_the_second
+    async with broker(storage, retry_for_s=0) as q:
+        ids = await finish(q, 4)
+        await asyncio.sleep(1.3 * HOUR_S)
+        await tidy(q)
+        assert len((await storage.document())["sealed"]) == 1
+        assert Counter(job.id for job in await archived(storage)) == Counter(ids)
+        storage.objects.create = create
+        for _ in range(3):
             await tidy(q)
-            assert len((await storage.document())["sealed"]) == 1
-            assert Counter(job.id for job in await archived(storage)) == Counter(ids)
-            storage.objects.create = create
-            for _ in range(3):
-                await tidy(q)
-            assert "sealed" not in await storage.document()
-            assert Counter(job.id for job in await archived(storage)) == Counter(ids)
-            assert (await verify(storage)).is_sound
-
-    run(main())
+        assert "sealed" not in await storage.document()
+        assert Counter(job.id for job in await archived(storage)) == Counter(ids)
+        assert (await verify(storage)).is_sound
 
 
-def test_a_large_payload_is_not_collected_before_the_archive_has_its_copy():
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage, archive_payloads=True, archive_after_s=HOUR_S) as q:
-            await q.enqueue("mail", LARGE)
-            await q.ack((await q.dequeue())[0])
-            await asyncio.sleep(10)
-            assert await q.collect_garbage() == []
-            assert len(storage.names) == 1
-            await asyncio.sleep(HOUR_S + 60)
-            [job] = await archived(storage)
-            assert await Archive(storage, clock=VirtualClock()).fetch_payload(job) == LARGE
-            assert storage.names == set()
-
-    run(main())
+@virtual_time
+async def test_a_large_payload_is_not_collected_before_the_archive_has_its_copy():
+    storage = FaultyStorage()
+    async with broker(storage, archive_payloads=True, archive_after_s=HOUR_S) as q:
+        await q.enqueue("mail", LARGE)
+        await q.ack((await q.dequeue())[0])
+        await asyncio.sleep(10)
+        assert await q.collect_garbage() == []
+        assert len(storage.names) == 1
+        await asyncio.sleep(HOUR_S + 60)
+        [job] = await archived(storage)
+        assert await Archive(storage, clock=VirtualClock()).fetch_payload(job) == LARGE
+        assert storage.names == set()
 
 
-def test_a_dead_job_keeps_its_large_payload_and_so_does_the_archive():
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage, archive_payloads=True) as q:
-            dead = await q.enqueue("mail", LARGE, max_attempts=1)
-            await q.nack((await q.dequeue())[0], "no")
-            await asyncio.sleep(HOUR_S)
-            await q.stats()
-            await asyncio.sleep(60)
-            assert "sealed" not in await storage.document()
-            assert await q.fetch_payload(await q.find(dead.id)) == LARGE
-            [job] = await archived(storage)
-            assert await Archive(storage, clock=VirtualClock()).fetch_payload(job) == LARGE
-            assert (await verify(storage)).is_sound
-
-    run(main())
+@virtual_time
+async def test_a_dead_job_keeps_its_large_payload_and_so_does_the_archive():
+    storage = FaultyStorage()
+    async with broker(storage, archive_payloads=True) as q:
+        dead = await q.enqueue("mail", LARGE, max_attempts=1)
+        await q.nack((await q.dequeue())[0], "no")
+        await asyncio.sleep(HOUR_S)
+        await q.stats()
+        await asyncio.sleep(60)
+        assert "sealed" not in await storage.document()
+        assert await q.fetch_payload(await q.find(dead.id)) == LARGE
+        [job] = await archived(storage)
+        assert await Archive(storage, clock=VirtualClock()).fetch_payload(job) == LARGE
+        assert (await verify(storage)).is_sound

@@ -4,7 +4,7 @@ import pytest
 from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 
 def slip(state):
@@ -14,17 +14,15 @@ def slip(state):
 
 
 @pytest.mark.parametrize("open_queue", [BrokerQueue, DirectQueue])
-def test_a_commit_that_does_not_add_up_is_not_written_and_the_queue_goes_on(open_queue):
-    async def main():
-        storage = FaultyStorage()
-        async with open_queue(storage, clock=VirtualClock()) as q:
-            await q.enqueue("mail", 1)
-            before = await storage.inner.read()
-            with pytest.raises(AssertionError, match="would lose or double a job"):
-                await q._submit(slip)
-            assert await storage.inner.read() == before
-            await q.enqueue("mail", 2)
-            stats = await q.stats()
-        assert (stats.queued, stats.completed_total) == (2, 0)
-
-    run(main())
+@virtual_time
+async def test_a_commit_that_does_not_add_up_is_not_written_and_the_queue_goes_on(open_queue):
+    storage = FaultyStorage()
+    async with open_queue(storage, clock=VirtualClock()) as q:
+        await q.enqueue("mail", 1)
+        before = await storage.inner.read()
+        with pytest.raises(AssertionError, match="would lose or double a job"):
+            await q._submit(slip)
+        assert await storage.inner.read() == before
+        await q.enqueue("mail", 2)
+        stats = await q.stats()
+    assert (stats.queued, stats.completed_total) == (2, 0)

@@ -9,7 +9,7 @@ import bucketq
 from bucketq import BrokerQueue, DirectQueue, Settings, StorageError
 from bucketq.archive import Archive
 from bucketq.broker.serving import serving
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=40, payload_inline_max=1000)
@@ -88,22 +88,20 @@ async def sound(q):
 
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("kind", [BrokerQueue, DirectQueue])
-def test_an_embedded_queue_reads_again(asked, kind):
-    async def main():
-        storage = FaultyStorage()
-        ids = await fill(storage)
-        call, answer = ASKED[asked]
-        q = kind(storage, settings=SMALL, clock=VirtualClock())
-        if kind is DirectQueue:
+@virtual_time
+async def test_an_embedded_queue_reads_again(asked, kind):
+    storage = FaultyStorage()
+    ids = await fill(storage)
+    call, answer = ASKED[asked]
+    q = kind(storage, settings=SMALL, clock=VirtualClock())
+    if kind is DirectQueue:
+        storage.failing_reads = FAILING
+        assert await call(q, ids) == answer
+    else:
+        async with q:
             storage.failing_reads = FAILING
             assert await call(q, ids) == answer
-        else:
-            async with q:
-                storage.failing_reads = FAILING
-                assert await call(q, ids) == answer
-        assert storage.failing_reads == 0
-
-    run(main())
+    assert storage.failing_reads == 0
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -122,14 +120,12 @@ async def test_a_client_of_a_broker_is_answered_though_reads_fail(asked, scheme)
 
 
 @pytest.mark.parametrize("asked", ["jobs", "page", "dead", "redrive_many", "read_state", "read_file"])
-def test_an_outage_is_told_when_the_time_is_up(asked):
-    async def main():
-        storage = FaultyStorage()
-        ids = await fill(storage)
-        q = DirectQueue(storage, settings=SMALL, clock=VirtualClock())
-        storage.is_down, began_s = True, asyncio.get_running_loop().time()
-        with pytest.raises(StorageError, match="outage"):
-            await ASKED[asked][0](q, ids)
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(SMALL.retry_for_s)
-
-    run(main())
+@virtual_time
+async def test_an_outage_is_told_when_the_time_is_up(asked):
+    storage = FaultyStorage()
+    ids = await fill(storage)
+    q = DirectQueue(storage, settings=SMALL, clock=VirtualClock())
+    storage.is_down, began_s = True, asyncio.get_running_loop().time()
+    with pytest.raises(StorageError, match="outage"):
+        await ASKED[asked][0](q, ids)
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(SMALL.retry_for_s)

@@ -8,7 +8,7 @@ from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, Settings
 from bucketq.archive import Archive
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.transfer import export, intake, take_in
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=40, archive_jobs_max=15, retry_for_s=600)
@@ -68,52 +68,46 @@ async def check(storage, jobs, told):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("is_same_file", [True, False])
-def test_two_imports_at_once_beside_a_worker_add_each_job_once(tmp_path, seed, is_same_file):
-    async def main():
-        first, second, jobs = await two_files(tmp_path)
-        storage = FaultyStorage()
-        storage.latency_s, storage.object_latency_s = 0.02, 0.03
-        imports = [imported(storage, first), imported(storage, first if is_same_file else second)]
-        importing = asyncio.gather(*imports)
-        async with queue(storage) as q:
-            served_once = await served(q, importing.done)
-        assert set(served_once.values()) == {1}
-        await check(storage, 271 if is_same_file else jobs, await importing)
-
-    run(main(), seed)
+@virtual_time
+async def test_two_imports_at_once_beside_a_worker_add_each_job_once(tmp_path, seed, is_same_file):
+    first, second, jobs = await two_files(tmp_path)
+    storage = FaultyStorage()
+    storage.latency_s, storage.object_latency_s = 0.02, 0.03
+    imports = [imported(storage, first), imported(storage, first if is_same_file else second)]
+    importing = asyncio.gather(*imports)
+    async with queue(storage) as q:
+        served_once = await served(q, importing.done)
+    assert set(served_once.values()) == {1}
+    await check(storage, 271 if is_same_file else jobs, await importing)
 
 
-def test_a_second_import_finds_jobs_in_segments_and_jobs_that_are_in_the_archive(tmp_path):
-    async def main():
-        first, second, jobs = await two_files(tmp_path)
-        storage = FaultyStorage()
-        told = [await imported(storage, first)]
-        async with queue(storage) as q:
-            assert len((await q.read_file()).backlog) > 1
-            for _ in range(5):
-                await q.ack_many(await q.dequeue("mail", batch_size=20))
-        told.append(await imported(storage, second))
-        assert (told[1].added, told[1].present, told[1].before) == (90, 210, 0)
-        async with queue(storage) as q:
-            await served(q, lambda: True)
-        await check(storage, jobs, told)
-
-    run(main())
+@virtual_time
+async def test_a_second_import_finds_jobs_in_segments_and_jobs_that_are_in_the_archive(tmp_path):
+    first, second, jobs = await two_files(tmp_path)
+    storage = FaultyStorage()
+    told = [await imported(storage, first)]
+    async with queue(storage) as q:
+        assert len((await q.read_file()).backlog) > 1
+        for _ in range(5):
+            await q.ack_many(await q.dequeue("mail", batch_size=20))
+    told.append(await imported(storage, second))
+    assert (told[1].added, told[1].present, told[1].before) == (90, 210, 0)
+    async with queue(storage) as q:
+        await served(q, lambda: True)
+    await check(storage, jobs, told)
 
 
-def test_an_import_adds_nothing_twice_when_a_batch_has_ended_since_the_file_was_written(tmp_path):
-    async def main():
-        async with queue(FaultyStorage()) as q:
-            await q.enqueue_batch("mail", range(3), then=("publish", b""))
-            first = await exported(q, tmp_path / "first.jsonl")
-            await q.enqueue("mail", "more")
-            second = await exported(q, tmp_path / "second.jsonl")
-        storage = FaultyStorage()
-        assert (await imported(storage, first)).added == 3
-        async with queue(storage) as q:
-            assert (await served(q, lambda: True)).total() == 4
-        assert (await imported(storage, second)).added == 1
-        async with queue(storage) as q:
-            assert (await served(q, lambda: True)).total() == 1
-
-    run(main())
+@virtual_time
+async def test_an_import_adds_nothing_twice_when_a_batch_has_ended_since_the_file_was_written(tmp_path):
+    async with queue(FaultyStorage()) as q:
+        await q.enqueue_batch("mail", range(3), then=("publish", b""))
+        first = await exported(q, tmp_path / "first.jsonl")
+        await q.enqueue("mail", "more")
+        second = await exported(q, tmp_path / "second.jsonl")
+    storage = FaultyStorage()
+    assert (await imported(storage, first)).added == 3
+    async with queue(storage) as q:
+        assert (await served(q, lambda: True)).total() == 4
+    assert (await imported(storage, second)).added == 1
+    async with queue(storage) as q:
+        assert (await served(q, lambda: True)).total() == 1

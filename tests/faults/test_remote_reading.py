@@ -5,7 +5,7 @@ from faulty import FaultyStorage
 
 from bucketq import CorruptStateError, DirectQueue, ObjectNotFoundError, Settings
 from bucketq.remote.queue import RemoteQueue
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 
 class Brokers:
@@ -47,18 +47,14 @@ async def read(versions, beside):
         return await q.read_state()
 
 
-def test_segments_that_are_used_up_meanwhile_are_looked_for_anew_as_often_as_it_takes():
-    async def main():
-        state = await read(*await three_versions())
-        assert len(state.jobs) == 30
-
-    run(main())
+@virtual_time
+async def test_segments_that_are_used_up_meanwhile_are_looked_for_anew_as_often_as_it_takes():
+    state = await read(*await three_versions())
+    assert len(state.jobs) == 30
 
 
-def test_a_segment_that_is_gone_from_a_queue_that_stands_still_is_told():
-    async def main():
-        versions, _ = await three_versions()
-        with pytest.raises(CorruptStateError):
-            await read(versions[-1:], {})
-
-    run(main())
+@virtual_time
+async def test_a_segment_that_is_gone_from_a_queue_that_stands_still_is_told():
+    versions, _ = await three_versions()
+    with pytest.raises(CorruptStateError):
+        await read(versions[-1:], {})

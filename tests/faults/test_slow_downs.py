@@ -6,7 +6,7 @@ import pytest
 from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, OutcomeUnknownError, Settings, ThrottledStorage
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 CALLERS = 100
 
@@ -40,83 +40,71 @@ async def check_jobs(storage, told):
 
 
 @pytest.mark.parametrize("latency_s", [0.02, 0.3])
-def test_one_write_a_second_is_found_and_kept(latency_s):
-    async def main():
-        storage = FaultyStorage()
-        storage.write_every_s, storage.latency_s = 1.0, latency_s
-        async with queue_on(storage) as q:
-            told = await enqueue_for(300, q)
-        await check_jobs(storage, told)
-        assert storage.refused < 0.1 * storage.writes, "few writes are wasted"
-        assert len(storage.versions) > 0.85 * now_s(), "and few seconds"
-
-    run(main())
+@virtual_time
+async def test_one_write_a_second_is_found_and_kept(latency_s):
+    storage = FaultyStorage()
+    storage.write_every_s, storage.latency_s = 1.0, latency_s
+    async with queue_on(storage) as q:
+        told = await enqueue_for(300, q)
+    await check_jobs(storage, told)
+    assert storage.refused < 0.1 * storage.writes, "few writes are wasted"
+    assert len(storage.versions) > 0.85 * now_s(), "and few seconds"
 
 
-def test_when_the_storage_takes_more_again_so_does_the_queue():
-    async def main():
-        storage = FaultyStorage()
-        storage.write_every_s, storage.latency_s = 1.0, 0.02
-        async with queue_on(storage) as q:
-            told = await enqueue_for(60, q)
-            storage.write_every_s = 0.0
-            told += await enqueue_for(40, q, callers=5)
-            writes = storage.writes
-            told += await enqueue_for(2, q, callers=5)
-            assert storage.writes - writes > 80, "a commit follows the other, each of 20 ms"
-        await check_jobs(storage, told)
-
-    run(main())
+@virtual_time
+async def test_when_the_storage_takes_more_again_so_does_the_queue():
+    storage = FaultyStorage()
+    storage.write_every_s, storage.latency_s = 1.0, 0.02
+    async with queue_on(storage) as q:
+        told = await enqueue_for(60, q)
+        storage.write_every_s = 0.0
+        told += await enqueue_for(40, q, callers=5)
+        writes = storage.writes
+        told += await enqueue_for(2, q, callers=5)
+        assert storage.writes - writes > 80, "a commit follows the other, each of 20 ms"
+    await check_jobs(storage, told)
 
 
-def test_nobody_hears_of_slow_downs_while_commits_land():
-    async def main():
-        storage = FaultyStorage()
-        storage.write_every_s = 25.0
-        async with queue_on(storage, retry_for_s=30) as q:
-            told = await enqueue_for(300, q)
-        await check_jobs(storage, told)
-        assert len(storage.versions) >= 10
-
-    run(main())
+@virtual_time
+async def test_nobody_hears_of_slow_downs_while_commits_land():
+    storage = FaultyStorage()
+    storage.write_every_s = 25.0
+    async with queue_on(storage, retry_for_s=30) as q:
+        told = await enqueue_for(300, q)
+    await check_jobs(storage, told)
+    assert len(storage.versions) >= 10
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nor_while_those_of_others_do(seed):
-    async def main():
-        storage = FaultyStorage()
-        storage.write_every_s, storage.latency_s = 1.0, 0.05
-        async with queue_on(storage) as ours, queue_on(storage) as theirs, queue_on(storage) as others:
-            every = await asyncio.gather(*(enqueue_for(200, q, 20) for q in (ours, theirs, others)))
-        assert all(every), "each has its turn"
-        await check_jobs(storage, [job_id for told in every for job_id in told])
-
-    run(main(), seed)
+@virtual_time
+async def test_nor_while_those_of_others_do(seed):
+    storage = FaultyStorage()
+    storage.write_every_s, storage.latency_s = 1.0, 0.05
+    async with queue_on(storage) as ours, queue_on(storage) as theirs, queue_on(storage) as others:
+        every = await asyncio.gather(*(enqueue_for(200, q, 20) for q in (ours, theirs, others)))
+    assert all(every), "each has its turn"
+    await check_jobs(storage, [job_id for told in every for job_id in told])
 
 
-def test_a_storage_that_takes_nothing_is_told_of_in_time():
-    async def main():
-        storage = FaultyStorage()
-        async with queue_on(storage, retry_for_s=30) as q:
+@virtual_time
+async def test_a_storage_that_takes_nothing_is_told_of_in_time():
+    storage = FaultyStorage()
+    async with queue_on(storage, retry_for_s=30) as q:
+        await q.enqueue("mail")
+        storage.write_every_s = float("inf")
+        began_s = now_s()
+        with pytest.raises(OutcomeUnknownError, match="429"):
             await q.enqueue("mail")
-            storage.write_every_s = float("inf")
-            began_s = now_s()
-            with pytest.raises(OutcomeUnknownError, match="429"):
-                await q.enqueue("mail")
-            assert now_s() - began_s == pytest.approx(30, abs=1)
-
-    run(main())
+        assert now_s() - began_s == pytest.approx(30, abs=1)
 
 
-def test_a_throttle_that_knows_the_limit_wastes_no_write():
-    async def main():
-        inner = FaultyStorage()
-        inner.write_every_s, inner.latency_s = 1.0, 0.02
-        storage = ThrottledStorage(inner, writes_per_s=0.95, burst=1, clock=VirtualClock())
-        async with queue_on(storage) as q:
-            told = await enqueue_for(300, q)
-        await check_jobs(inner, told)
-        assert inner.refused == storage.stats.writes.refused_total == 0
-        assert len(inner.versions) > 0.9 * now_s()
-
-    run(main())
+@virtual_time
+async def test_a_throttle_that_knows_the_limit_wastes_no_write():
+    inner = FaultyStorage()
+    inner.write_every_s, inner.latency_s = 1.0, 0.02
+    storage = ThrottledStorage(inner, writes_per_s=0.95, burst=1, clock=VirtualClock())
+    async with queue_on(storage) as q:
+        told = await enqueue_for(300, q)
+    await check_jobs(inner, told)
+    assert inner.refused == storage.stats.writes.refused_total == 0
+    assert len(inner.versions) > 0.9 * now_s()

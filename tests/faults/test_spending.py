@@ -24,7 +24,7 @@ from bucketq.doctor import examine
 from bucketq.doctor.costs import estimate
 from bucketq.prices import MONTH_S, R2, S3, Requests
 from bucketq.storage.counted import counted
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.wire import spending_message, spending_of
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -50,36 +50,34 @@ def account(**more):
     return Account(S3, VirtualClock(), **more)
 
 
-def test_every_request_of_a_queue_is_counted_by_kind():
-    async def main():
-        storage = FaultyStorage()
-        settings = Settings(payload_inline_max=10, hot_jobs_max=40, segment_jobs_max=40, archive_jobs_max=5)
-        async with BrokerQueue(storage, settings=settings, clock=VirtualClock()) as q:
-            for number in range(200):
-                await q.enqueue("mail", number)
-            await q.enqueue("large", "x" * 100)
-            while jobs := await q.dequeue("mail", batch_size=50):
-                for job in jobs:
-                    await q.ack(job)
-            await asyncio.sleep(60)
-            await q.collect_garbage()
-            found = q.spending.requests
-            assert q.storage is storage
-        made = Requests(
-            storage.reads,
-            storage.writes,
-            storage.object_reads,
-            storage.creates,
-            storage.lists,
-            storage.deletes,
-        )
-        assert min(found) > 0, "each kind was needed"
-        # What closing has cost came after.
-        assert all(one <= other for one, other in zip(found, made, strict=True))
-        assert q.spending.requests == made
-        assert q.spending.dollars == 0, "memory is free"
-
-    run(main())
+@virtual_time
+async def test_every_request_of_a_queue_is_counted_by_kind():
+    storage = FaultyStorage()
+    settings = Settings(payload_inline_max=10, hot_jobs_max=40, segment_jobs_max=40, archive_jobs_max=5)
+    async with BrokerQueue(storage, settings=settings, clock=VirtualClock()) as q:
+        for number in range(200):
+            await q.enqueue("mail", number)
+        await q.enqueue("large", "x" * 100)
+        while jobs := await q.dequeue("mail", batch_size=50):
+            for job in jobs:
+                await q.ack(job)
+        await asyncio.sleep(60)
+        await q.collect_garbage()
+        found = q.spending.requests
+        assert q.storage is storage
+    made = Requests(
+        storage.reads,
+        storage.writes,
+        storage.object_reads,
+        storage.creates,
+        storage.lists,
+        storage.deletes,
+    )
+    assert min(found) > 0, "each kind was needed"
+    # What closing has cost came after.
+    assert all(one <= other for one, other in zip(found, made, strict=True))
+    assert q.spending.requests == made
+    assert q.spending.dollars == 0, "memory is free"
 
 
 @pytest.mark.parametrize("open_queue", [BrokerQueue, DirectQueue])
@@ -98,71 +96,61 @@ def test_on_every_storage_and_by_every_queue(open_queue, open_storage):
     asyncio.run(main())
 
 
-def test_a_refused_request_is_paid_for_too():
-    async def main():
-        storage = FaultyStorage()
-        async with BrokerQueue(storage, clock=VirtualClock()) as q:
-            storage.faults.extend(["slow down", "conflict", "lost answer"])
-            await q.enqueue("mail")
-            assert q.spending.requests.writes == storage.writes == 3
-            assert q.spending.requests.reads == storage.reads
-
-    run(main())
+@virtual_time
+async def test_a_refused_request_is_paid_for_too():
+    storage = FaultyStorage()
+    async with BrokerQueue(storage, clock=VirtualClock()) as q:
+        storage.faults.extend(["slow down", "conflict", "lost answer"])
+        await q.enqueue("mail")
+        assert q.spending.requests.writes == storage.writes == 3
+        assert q.spending.requests.reads == storage.reads
 
 
-def test_a_long_list_is_several_requests():
-    async def main():
-        storage = FaultyStorage()
-        for number in range(2500):
-            await storage.inner.objects.create(f"payloads/{number}", b"")
-        one = account()
-        assert len([info async for info in counted(storage, one).objects.list("payloads/")]) == 2500
-        assert one.requests.lists == 3
-
-    run(main())
+@virtual_time
+async def test_a_long_list_is_several_requests():
+    storage = FaultyStorage()
+    for number in range(2500):
+        await storage.inner.objects.create(f"payloads/{number}", b"")
+    one = account()
+    assert len([info async for info in counted(storage, one).objects.list("payloads/")]) == 2500
+    assert one.requests.lists == 3
 
 
-def test_the_pace_is_that_of_the_last_minutes():
-    async def main():
-        one = account()
-        for _ in range(3600):
-            one.charge(WRITE)
-            await asyncio.sleep(1)
-        assert one.spending().per_s.writes == pytest.approx(1, rel=0.05)
-        assert one.spending().dollars_per_month == pytest.approx(S3.per_month(Requests(writes=1)), rel=0.05)
-        for _ in range(600):
-            one.charge(READ)
-            await asyncio.sleep(1)
-        assert one.spending().per_s == (pytest.approx(1, rel=0.05), 0, 0, 0, 0, 0)
-        await asyncio.sleep(400)
-        assert one.spending().dollars_per_month == 0
-        assert one.spending().dollars == pytest.approx(3600 * 5e-6 + 600 * 4e-7)
-
-    run(main())
+@virtual_time
+async def test_the_pace_is_that_of_the_last_minutes():
+    one = account()
+    for _ in range(3600):
+        one.charge(WRITE)
+        await asyncio.sleep(1)
+    assert one.spending().per_s.writes == pytest.approx(1, rel=0.05)
+    assert one.spending().dollars_per_month == pytest.approx(S3.per_month(Requests(writes=1)), rel=0.05)
+    for _ in range(600):
+        one.charge(READ)
+        await asyncio.sleep(1)
+    assert one.spending().per_s == (pytest.approx(1, rel=0.05), 0, 0, 0, 0, 0)
+    await asyncio.sleep(400)
+    assert one.spending().dollars_per_month == 0
+    assert one.spending().dollars == pytest.approx(3600 * 5e-6 + 600 * 4e-7)
 
 
-def test_the_first_moments_are_not_taken_for_a_month():
-    async def main():
-        one = account()
-        for kind in (READ, WRITE, LIST, DELETE):
-            one.charge(kind)
-        assert one.spending().dollars_per_month == pytest.approx((4e-7 + 5e-6 + 5e-6) / 60 * MONTH_S)
-
-    run(main())
+@virtual_time
+async def test_the_first_moments_are_not_taken_for_a_month():
+    one = account()
+    for kind in (READ, WRITE, LIST, DELETE):
+        one.charge(kind)
+    assert one.spending().dollars_per_month == pytest.approx((4e-7 + 5e-6 + 5e-6) / 60 * MONTH_S)
 
 
-def test_what_a_broker_spends_passes_the_wire():
-    async def main():
-        one = account(budget=Budget(per_s=1e-9, widest_s=10))
-        for kind in (READ, WRITE, LIST, DELETE):
-            one.charge(kind)
-        spending = one.spending()
-        assert spending.least_per_month > spending.budget_per_month
-        assert spending_of(spending_message(spending)) == spending
-        plain = account().spending()
-        assert spending_of(spending_message(plain)) == plain
-
-    run(main())
+@virtual_time
+async def test_what_a_broker_spends_passes_the_wire():
+    one = account(budget=Budget(per_s=1e-9, widest_s=10))
+    for kind in (READ, WRITE, LIST, DELETE):
+        one.charge(kind)
+    spending = one.spending()
+    assert spending.least_per_month > spending.budget_per_month
+    assert spending_of(spending_message(spending)) == spending
+    plain = account().spending()
+    assert spending_of(spending_message(plain)) == plain
 
 
 async def test_clients_and_commands_are_told_what_the_leader_spends():

@@ -7,7 +7,7 @@ import pytest
 from faulty import FaultyStorage
 
 from bucketq.broker.broker import Beats, Broker
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 BEATS = Beats(interval_s=3, timeout_s=10)
 
@@ -42,45 +42,41 @@ class Fleeting(FaultyStorage):
 
 
 @pytest.mark.parametrize("late_s", [6, 9])
-def test_a_term_is_trusted_from_when_its_election_was_sent(late_s):
-    async def main():
-        storage = Fleeting()
-        storage.faults.append("lost answer")
-        async with brokering(storage, "a") as broker:
-            await until(lambda: storage.versions)
-            elected_s = now_s()
-            await asyncio.sleep(late_s)
-            assert not broker.is_leading
-            storage.is_down = False
-            await until(lambda: broker.is_leading)
-            storage.is_down = True
-            await until(lambda: not broker.is_leading)
-            assert now_s() - elected_s < 10.1, "others have seen no sign of it for so long"
-            storage.is_down = False
-
-    run(main())
+@virtual_time
+async def test_a_term_is_trusted_from_when_its_election_was_sent(late_s):
+    storage = Fleeting()
+    storage.faults.append("lost answer")
+    async with brokering(storage, "a") as broker:
+        await until(lambda: storage.versions)
+        elected_s = now_s()
+        await asyncio.sleep(late_s)
+        assert not broker.is_leading
+        storage.is_down = False
+        await until(lambda: broker.is_leading)
+        storage.is_down = True
+        await until(lambda: not broker.is_leading)
+        assert now_s() - elected_s < 10.1, "others have seen no sign of it for so long"
+        storage.is_down = False
 
 
-def test_who_leads_again_and_who_takes_over_do_not_both_lead():
-    async def main():
-        storage = FaultyStorage()
-        storage.latency_s = 0.02
-        other_way = FaultyStorage(storage.inner)
-        other_way.latency_s = 0.02
-        async with brokering(storage, "a") as broker:
-            await until(lambda: broker.is_leading)
-            async with brokering(other_way, "b") as other:
-                # Both look once a second: in some of these moments, one just before the other.
-                for tenth in range(10):
-                    await asyncio.sleep(5 + tenth / 10)
-                    first, second = (broker, other) if broker.is_leading else (other, broker)
-                    way = storage if first is broker else other_way
-                    way.is_down = True
-                    await until(lambda one=first: not one.is_leading)
-                    way.is_down = False
-                    began_s = now_s()
-                    while now_s() < began_s + 5:
-                        assert not (first.is_leading and second.is_leading), tenth
-                        await asyncio.sleep(0.01)
-
-    run(main())
+@virtual_time
+async def test_who_leads_again_and_who_takes_over_do_not_both_lead():
+    storage = FaultyStorage()
+    storage.latency_s = 0.02
+    other_way = FaultyStorage(storage.inner)
+    other_way.latency_s = 0.02
+    async with brokering(storage, "a") as broker:
+        await until(lambda: broker.is_leading)
+        async with brokering(other_way, "b") as other:
+            # Both look once a second: in some of these moments, one just before the other.
+            for tenth in range(10):
+                await asyncio.sleep(5 + tenth / 10)
+                first, second = (broker, other) if broker.is_leading else (other, broker)
+                way = storage if first is broker else other_way
+                way.is_down = True
+                await until(lambda one=first: not one.is_leading)
+                way.is_down = False
+                began_s = now_s()
+                while now_s() < began_s + 5:
+                    assert not (first.is_leading and second.is_leading), tenth
+                    await asyncio.sleep(0.01)

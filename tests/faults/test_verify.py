@@ -8,7 +8,7 @@ import pytest
 from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Settings
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -62,58 +62,50 @@ async def edit_queue(storage, change):
     await storage.inner.write(changed, etag)
 
 
-def check(damage):
+@virtual_time
+async def check(damage):
     """The problems of a full queue after some damage."""
 
-    async def main():
-        storage = await full_queue()
-        expected = await damage(storage)
-        verdict = await verify(storage)
-        assert not verdict.is_sound
-        text = "\n".join(verdict.problems)
-        assert all(part in text for part in expected), text
-        return verdict
-
-    return run(main())
+    storage = await full_queue()
+    expected = await damage(storage)
+    verdict = await verify(storage)
+    assert not verdict.is_sound
+    text = "\n".join(verdict.problems)
+    assert all(part in text for part in expected), text
+    return verdict
 
 
-def test_a_sound_queue_passes_and_what_it_holds_is_counted():
-    async def main():
-        storage = await full_queue()
-        before = storage.writes, storage.creates, storage.deletes
-        verdict = await verify(storage)
-        assert verdict.is_sound, verdict.problems
-        assert verdict.notes == []
-        assert (verdict.live, verdict.archived) == (100 + 1 + 21 + 1, 10 + 2)
-        assert (verdict.payloads, verdict.segments) == (2, len(names(storage, "backlog/")))
-        assert verdict.segments >= 4
-        assert verdict.version == (await storage.document())["version"]
-        assert (storage.writes, storage.creates, storage.deletes) == before, "it only reads"
-
-    run(main())
+@virtual_time
+async def test_a_sound_queue_passes_and_what_it_holds_is_counted():
+    storage = await full_queue()
+    before = storage.writes, storage.creates, storage.deletes
+    verdict = await verify(storage)
+    assert verdict.is_sound, verdict.problems
+    assert verdict.notes == []
+    assert (verdict.live, verdict.archived) == (100 + 1 + 21 + 1, 10 + 2)
+    assert (verdict.payloads, verdict.segments) == (2, len(names(storage, "backlog/")))
+    assert verdict.segments >= 4
+    assert verdict.version == (await storage.document())["version"]
+    assert (storage.writes, storage.creates, storage.deletes) == before, "it only reads"
 
 
-def test_it_reads_each_object_once_and_no_payload_at_all():
-    async def main():
-        storage = await full_queue()
-        before = storage.object_reads
-        await verify(storage)
-        objects = names(storage, "backlog/") + names(storage, "archive/")
-        assert storage.object_reads - before == len(objects)
-
-    run(main())
+@virtual_time
+async def test_it_reads_each_object_once_and_no_payload_at_all():
+    storage = await full_queue()
+    before = storage.object_reads
+    await verify(storage)
+    objects = names(storage, "backlog/") + names(storage, "archive/")
+    assert storage.object_reads - before == len(objects)
 
 
-def test_progress_is_told_up_to_the_end():
-    async def main():
-        storage, told = await full_queue(), {}
-        await verify(storage, lambda what, done, total: told.setdefault(what, []).append((done, total)))
-        segments = len(names(storage, "backlog/"))
-        assert told["segments"] == [(number, segments) for number in range(1, segments + 1)]
-        assert told["archive"][:2] == [(1, 2), (2, 2)]
-        assert set(told["archive"][2:]) <= {(2, 2)}
-
-    run(main())
+@virtual_time
+async def test_progress_is_told_up_to_the_end():
+    storage, told = await full_queue(), {}
+    await verify(storage, lambda what, done, total: told.setdefault(what, []).append((done, total)))
+    segments = len(names(storage, "backlog/"))
+    assert told["segments"] == [(number, segments) for number in range(1, segments + 1)]
+    assert told["archive"][:2] == [(1, 2), (2, 2)]
+    assert set(told["archive"][2:]) <= {(2, 2)}
 
 
 async def test_where_no_queue_is_there_is_a_problem():
@@ -296,96 +288,84 @@ def test_more_archived_than_finished_jobs_are_told():
     check(change)
 
 
-def test_jobs_that_finished_while_there_was_no_archive_are_a_note_and_no_problem():
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage, archive=False) as q:
-            await finish(q, 3)
-        verdict = await verify(storage)
-        assert verdict.is_sound
-        assert verdict.notes == ["finished jobs that are not in the archive: 3"]
-
-    run(main())
+@virtual_time
+async def test_jobs_that_finished_while_there_was_no_archive_are_a_note_and_no_problem():
+    storage = FaultyStorage()
+    async with broker(storage, archive=False) as q:
+        await finish(q, 3)
+    verdict = await verify(storage)
+    assert verdict.is_sound
+    assert verdict.notes == ["finished jobs that are not in the archive: 3"]
 
 
-def test_objects_of_others_are_no_problem():
-    async def main():
-        storage = await full_queue()
-        for name in ("archive/2026-01-01T00/notes.txt", "archive/old/1.json", "backlog/x", "payloads/x"):
-            storage.beside[name] = b"somebody's own", START
-        assert (await verify(storage)).problems == []
-
-    run(main())
+@virtual_time
+async def test_objects_of_others_are_no_problem():
+    storage = await full_queue()
+    for name in ("archive/2026-01-01T00/notes.txt", "archive/old/1.json", "backlog/x", "payloads/x"):
+        storage.beside[name] = b"somebody's own", START
+    assert (await verify(storage)).problems == []
 
 
-def test_objects_of_a_day_that_is_not_counted_are_a_note():
-    async def main():
-        storage = await full_queue()
-        storage.beside["archive/2025-12-30T00/000000000003.json"] = b"[\n{}\n]\n", START
-        verdict = await verify(storage)
-        assert verdict.is_sound
-        assert [note for note in verdict.notes if "2025-12-30" in note and note.endswith(": 1")]
-
-    run(main())
+@virtual_time
+async def test_objects_of_a_day_that_is_not_counted_are_a_note():
+    storage = await full_queue()
+    storage.beside["archive/2025-12-30T00/000000000003.json"] = b"[\n{}\n]\n", START
+    verdict = await verify(storage)
+    assert verdict.is_sound
+    assert [note for note in verdict.notes if "2025-12-30" in note and note.endswith(": 1")]
 
 
-def test_a_day_that_is_removed_meanwhile_is_no_problem():
-    async def main():
-        storage = FaultyStorage()
-        settings = {"archive_jobs_max": 2, "archive_after_s": 60, "collect_after_s": 1}
-        async with broker(storage, **settings) as q:
-            for _ in range(6):
-                await finish(q, 2)
-                await asyncio.sleep(86400)
-        read = storage.objects.read
+@virtual_time
+async def test_a_day_that_is_removed_meanwhile_is_no_problem():
+    storage = FaultyStorage()
+    settings = {"archive_jobs_max": 2, "archive_after_s": 60, "collect_after_s": 1}
+    async with broker(storage, **settings) as q:
+        for _ in range(6):
+            await finish(q, 2)
+            await asyncio.sleep(86400)
+    read = storage.objects.read
 
-        async def read_late(name):
-            storage.objects.read = read
-            async with broker(storage, archive_keep_days=2, **settings) as q:
-                await q.collect_garbage()
-            return await read(name)
+    async def read_late(name):
+        storage.objects.read = read
+        async with broker(storage, archive_keep_days=2, **settings) as q:
+            await q.collect_garbage()
+        return await read(name)
 
-        storage.objects.read = read_late
-        assert (await verify(storage)).problems == []
-
-    run(main())
+    storage.objects.read = read_late
+    assert (await verify(storage)).problems == []
 
 
-def test_an_archive_that_is_ahead_of_a_queue_json_that_was_put_back_is_told():
-    async def main():
-        storage = FaultyStorage()
-        async with broker(storage) as q:
-            for _ in range(3):
-                await finish(q, 5)
-                await asyncio.sleep(40)
-        older = next(content for content in storage.versions if b'"archived"' in content)
-        await storage.inner.write(older, (await storage.inner.read())[1])
-        text = "\n".join((await verify(storage)).problems)
-        assert names(storage, "archive/")[-1] in text
-
-    run(main())
+@virtual_time
+async def test_an_archive_that_is_ahead_of_a_queue_json_that_was_put_back_is_told():
+    storage = FaultyStorage()
+    async with broker(storage) as q:
+        for _ in range(3):
+            await finish(q, 5)
+            await asyncio.sleep(40)
+    older = next(content for content in storage.versions if b'"archived"' in content)
+    await storage.inner.write(older, (await storage.inner.read())[1])
+    text = "\n".join((await verify(storage)).problems)
+    assert names(storage, "archive/")[-1] in text
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_queue_that_goes_on_meanwhile_is_found_sound(seed):
-    async def main():
-        storage = await full_queue()
-        storage.latency_s = 0.01
-        storage.object_latency_s = 0.02
+@virtual_time
+async def test_a_queue_that_goes_on_meanwhile_is_found_sound(seed):
+    storage = await full_queue()
+    storage.latency_s = 0.01
+    storage.object_latency_s = 0.02
 
-        async def work():
-            async with broker(storage, archive_after_s=1) as q:
-                for number in range(60):
-                    await q.enqueue_many("done", [LARGE, *range(number)])
-                    await q.ack_many(await q.dequeue(batch_size=20))
-                    await asyncio.sleep(0.5)
+    async def work():
+        async with broker(storage, archive_after_s=1) as q:
+            for number in range(60):
+                await q.enqueue_many("done", [LARGE, *range(number)])
+                await q.ack_many(await q.dequeue(batch_size=20))
+                await asyncio.sleep(0.5)
 
-        working = asyncio.create_task(work())
-        verdicts = [await verify(storage)]
-        while not working.done():
-            verdicts.append(await verify(storage))
-        await working
-        assert [verdict.problems for verdict in verdicts if not verdict.is_sound] == []
-        assert verdicts[-1].version > verdicts[0].version
-
-    run(main(), seed=seed)
+    working = asyncio.create_task(work())
+    verdicts = [await verify(storage)]
+    while not working.done():
+        verdicts.append(await verify(storage))
+    await working
+    assert [verdict.problems for verdict in verdicts if not verdict.is_sound] == []
+    assert verdicts[-1].version > verdicts[0].version

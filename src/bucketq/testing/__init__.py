@@ -4,7 +4,7 @@ from bucketq.testing.app import Jobs, Ran, testing
 from bucketq.testing.queue import QueueContract
 from bucketq.testing.simulated_bucket import SimulatedBucket, Weather
 from bucketq.testing.storage import BucketContract, StorageContract, check_storage
-from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop, run
+from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop, run, virtual_time
 
 __all__ = [
     "BucketContract",
@@ -20,4 +20,5 @@ __all__ = [
     "check_storage",
     "run",
     "testing",
+    "virtual_time",
 ]

@@ -10,14 +10,17 @@ stands still and goes on later (`pause`, `resume`), as a real one under SIGKILL 
 """
 
 import asyncio
+import functools
+import inspect
 import random
 import selectors
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -161,3 +164,24 @@ def run(main: Coroutine[Any, Any, T], seed: int | None = None) -> T:
     """Like asyncio.run, in virtual time; a seed shuffles the order in which tasks run."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
         return runner.run(main)
+
+
+def virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Turn an `async def` test into a plain test that runs in virtual time.
+
+    The signature stays the same, so fixtures and parameters work. An argument called `seed` is
+    also the seed of the event loop. The test needs no pytest plugin.
+
+    >>> @virtual_time
+    ... async def test_an_hour_of_waiting():
+    ...     await asyncio.sleep(3600)
+    ...     assert asyncio.get_running_loop().time() == 3600
+    >>> test_an_hour_of_waiting()
+    """
+    signature = inspect.signature(test)
+
+    @functools.wraps(test)
+    def in_virtual_time(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run(test(*args, **kwargs), signature.bind(*args, **kwargs).arguments.get("seed"))
+
+    return in_virtual_time
