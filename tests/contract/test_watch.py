@@ -21,7 +21,7 @@ from bucketq import (
 )
 from bucketq.clock import SystemClock
 from bucketq.lookout import Lookout
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 # Nobody looks by chance: a poll comes long after the test has failed.
 PATIENT = Settings(poll_interval_s=60)
@@ -236,34 +236,30 @@ class AlwaysNew:
 
 
 @pytest.mark.parametrize(("look_s", "looks"), [(0.0, 2000), (0.001, 99), (0.1, 18)])
-def test_looking_in_vain_takes_a_hundredth_of_the_time(look_s, looks):
-    async def main():
-        lookout, count = Lookout(AlwaysNew(), VirtualClock()), 0
-        while asyncio.get_running_loop().time() < 10:
-            assert await lookout.wait("1", 60)
-            with lookout.looking():
-                await asyncio.sleep(look_s)
-            count += 1
-        assert count == pytest.approx(looks, rel=0.05)
-
-    run(main())
+@virtual_time
+async def test_looking_in_vain_takes_a_hundredth_of_the_time(look_s, looks):
+    lookout, count = Lookout(AlwaysNew(), VirtualClock()), 0
+    while asyncio.get_running_loop().time() < 10:
+        assert await lookout.wait("1", 60)
+        with lookout.looking():
+            await asyncio.sleep(look_s)
+        count += 1
+    assert count == pytest.approx(looks, rel=0.05)
 
 
 @pytest.mark.parametrize("why", ["a rest", "a write"])
-def test_the_first_change_after_a_rest_or_a_write_is_told_at_once(why):
-    async def main():
-        lookout, loop = Lookout(AlwaysNew(), VirtualClock()), asyncio.get_running_loop()
-        with lookout.looking():
-            await asyncio.sleep(0.004)
-        if why == "a rest":
-            await asyncio.sleep(1)
-        else:
-            lookout.wrote()
-        began_s = loop.time()
-        assert await lookout.wait("1", 60)
-        assert loop.time() == began_s
-
-    run(main())
+@virtual_time
+async def test_the_first_change_after_a_rest_or_a_write_is_told_at_once(why):
+    lookout, loop = Lookout(AlwaysNew(), VirtualClock()), asyncio.get_running_loop()
+    with lookout.looking():
+        await asyncio.sleep(0.004)
+    if why == "a rest":
+        await asyncio.sleep(1)
+    else:
+        lookout.wrote()
+    began_s = loop.time()
+    assert await lookout.wait("1", 60)
+    assert loop.time() == began_s
 
 
 async def test_a_storage_that_cannot_tell_is_looked_at_after_a_while():

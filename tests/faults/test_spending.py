@@ -84,16 +84,13 @@ async def test_every_request_of_a_queue_is_counted_by_kind():
 @pytest.mark.parametrize(
     "open_storage", [TwoMethods, InMemoryStorage, lambda: ThrottledStorage(InMemoryStorage())]
 )
-def test_on_every_storage_and_by_every_queue(open_queue, open_storage):
-    async def main():
-        async with open_queue(open_storage(), settings=Settings(**PRICED)) as q:
-            await q.enqueue("mail")
-            await q.enqueue("mail")
-            spending = q.spending
-            assert (spending.requests.reads, spending.requests.writes) == (1, 2)
-            assert spending.dollars == pytest.approx((0.0004 + 2 * 0.005) / 1000)
-
-    asyncio.run(main())
+async def test_on_every_storage_and_by_every_queue(open_queue, open_storage):
+    async with open_queue(open_storage(), settings=Settings(**PRICED)) as q:
+        await q.enqueue("mail")
+        await q.enqueue("mail")
+        spending = q.spending
+        assert (spending.requests.reads, spending.requests.writes) == (1, 2)
+        assert spending.dollars == pytest.approx((0.0004 + 2 * 0.005) / 1000)
 
 
 @virtual_time

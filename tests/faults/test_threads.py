@@ -47,13 +47,10 @@ def test_threads_may_share_a_direct_queue(tmp_path, kind):
     assert sorted(claimed) == sorted(enqueued)
 
 
-def test_a_broker_queue_belongs_to_the_loop_that_opened_it():
-    async def main():
-        async with BrokerQueue(InMemoryStorage()) as q:
-            with pytest.raises(QueueClosedError, match="another event loop"):
-                await asyncio.to_thread(asyncio.run, q.enqueue("mail"))
-
-    asyncio.run(main())
+async def test_a_broker_queue_belongs_to_the_loop_that_opened_it():
+    async with BrokerQueue(InMemoryStorage()) as q:
+        with pytest.raises(QueueClosedError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, q.enqueue("mail"))
 
 
 @pytest.mark.parametrize(

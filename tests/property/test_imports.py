@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bucketq import BrokerQueue, InMemoryStorage, Job, Settings
 from bucketq.archive import Archive
 from bucketq.mint import Mint
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.transfer import intake, take_in
 from bucketq.transfer.line import FORMAT, Beginning, End, encode_line
 from bucketq.verify import verify
@@ -58,8 +58,9 @@ async def finished(storage, count):
 
 @settings(max_examples=40)
 @given(STEPS, st.integers(0, 1000))
-def test_each_job_of_some_files_comes_into_the_queue_once(steps, seed):
-    async def main():
+@virtual_time
+async def test_each_job_of_some_files_comes_into_the_queue_once(steps, seed):
+    with TemporaryDirectory() as folder, patch.object(intake, "_PART_LINES", 7):
         storage, told = InMemoryStorage(), list[intake.Intake]()
         for files, count in steps:
             imports = (imported(storage, written(folder, numbers)) for numbers in files)
@@ -72,6 +73,3 @@ def test_each_job_of_some_files_comes_into_the_queue_once(steps, seed):
         assert there == Counter(wanted)
         assert state.enqueued_total == sum(one.added for one in told) == len(wanted)
         assert (await verify(storage)).is_sound or not wanted
-
-    with TemporaryDirectory() as folder, patch.object(intake, "_PART_LINES", 7):
-        run(main(), seed)

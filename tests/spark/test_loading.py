@@ -141,13 +141,10 @@ async def test_order_holds_across_entrypoints_whether_they_are_few_or_many():
         min_size=1,
     )
 )
-def test_any_payload_comes_back_to_the_byte(payloads):
-    async def main():
-        storage = InMemoryStorage()
-        await land(storage, [await loaded(storage, rows(pa.array(payloads, pa.binary())))])
-        assert [job.payload for job in await drained(storage)] == payloads
-
-    asyncio.run(main())
+async def test_any_payload_comes_back_to_the_byte(payloads):
+    storage = InMemoryStorage()
+    await land(storage, [await loaded(storage, rows(pa.array(payloads, pa.binary())))])
+    assert [job.payload for job in await drained(storage)] == payloads
     fields = payload_fields(pa.array(payloads, pa.binary())).to_pylist()
     assert [field.startswith(b',"json":') for field in fields] == [
         is_json_line(payload) for payload in payloads

@@ -1,6 +1,5 @@
 """Where the features of a job meet: keys and expiry, delays and limits, endings and what is undone."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -112,17 +111,14 @@ def test_a_schedule_that_a_clock_far_ahead_has_fired_is_set_right_by_making_it_a
     assert state.schedules.next_at == NOW + MINUTE
 
 
-def test_due_jobs_of_one_entrypoint_come_though_many_of_others_wait():
-    async def main():
-        settings = Settings(hot_jobs_max=200, poll_interval_s=0.05)
-        async with BrokerQueue(InMemoryStorage(), settings=settings) as q:
-            await q.enqueue_many("b", range(300), delay=0.05)
-            for number in range(10):
-                await q.enqueue_many(f"other {number}", range(25))
-            assert (await q.stats()).queued >= 200
-            assert len(await q.dequeue("b", batch_size=300, wait=5)) > 0
-
-    asyncio.run(main())
+async def test_due_jobs_of_one_entrypoint_come_though_many_of_others_wait():
+    settings = Settings(hot_jobs_max=200, poll_interval_s=0.05)
+    async with BrokerQueue(InMemoryStorage(), settings=settings) as q:
+        await q.enqueue_many("b", range(300), delay=0.05)
+        for number in range(10):
+            await q.enqueue_many(f"other {number}", range(25))
+        assert (await q.stats()).queued >= 200
+        assert len(await q.dequeue("b", batch_size=300, wait=5)) > 0
 
 
 @pytest.mark.parametrize("is_governed", [False, True])

@@ -7,31 +7,28 @@ from bucketq.errors import ConfigurationError, NotLeaderError, OutcomeUnknownErr
 from bucketq.mint import Mint
 from bucketq.remote.brokers import UnreachableError, check_way
 from bucketq.remote.seeker import Seeker
-from bucketq.testing.virtual_time import VirtualClock, run
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
 
 
-def ask(*answers):
+@virtual_time
+async def ask(*answers):
     """Ask brokers a:1 and b:1, which answer, or raise, these one after the other; return the result, or
     the error, and who was asked when."""
     left, asked = list(answers), []
+    clock = VirtualClock()
+    seeker = Seeker(["a:1", "b:1"], None, 30, clock, Mint())
 
-    async def main():
-        clock = VirtualClock()
-        seeker = Seeker(["a:1", "b:1"], None, 30, clock, Mint())
+    async def question(address):
+        asked.append((address, clock.monotonic_s()))
+        told = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(told, Exception):
+            raise told
+        return told
 
-        async def question(address):
-            asked.append((address, clock.monotonic_s()))
-            told = left.pop(0) if len(left) > 1 else left[0]
-            if isinstance(told, Exception):
-                raise told
-            return told
-
-        try:
-            return await seeker.ask(question)
-        except Exception as error:
-            return error
-
-    return run(main()), asked
+    try:
+        return await seeker.ask(question), asked
+    except Exception as error:
+        return error, asked
 
 
 def test_a_broker_that_has_enough_is_asked_again_when_it_says():
