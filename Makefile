@@ -57,10 +57,10 @@ bench-peers: $(DEV) ## Compare with Celery, RQ, SAQ and others, and write docs/c
 	@$(PY) -m bench.peers $(ARGS)
 
 sim: $(DEV) ## Search for a seed that breaks a promise. Again: make sim SEED=123
-	@$(PY) tests/sim $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 soak: $(DEV) $(SERVERS) ## Kill real processes at work, on a file and on SeaweedFS
-	@$(PY) tests/sim/soak.py $(ARGS)
+	@$(PY) -m tests.sim.soak $(ARGS)
 
 proto: $(DEV) ## Generate the messages of proto/ anew
 	$(PY) -m grpc_tools.protoc -Iproto --python_out=src --pyi_out=src proto/bucketq/v1/queue.proto

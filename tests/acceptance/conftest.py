@@ -1,17 +1,15 @@
 """What the acceptance tests share: the repository's root, a real S3 server, and no way to a cloud."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from tests.contract.gcs_fake import fake_gcs
+from tests.contract.servers import Server
+from tests.contract.servers import seaweedfs as start_seaweedfs
 
-from tests.contract.gcs_fake import fake_gcs  # noqa: E402 (found through the line above)
-from tests.contract.servers import Server  # noqa: E402
-from tests.contract.servers import seaweedfs as start_seaweedfs  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,8 @@
-"""Lets tests find each other's helpers as `tests.…`; nobody's own settings come into them."""
+"""No test of the command line uses the settings or the folder of the person who runs it."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 @pytest.fixture(autouse=True)

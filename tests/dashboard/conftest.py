@@ -1,12 +1,7 @@
 """One browser and one broker for all tests of a module."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import pytest_asyncio
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.acceptance.served import served
 from tests.dashboard.browser import browser, need_chromium

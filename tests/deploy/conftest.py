@@ -1,12 +1,10 @@
 """What the tests of deploy/ share: the repository's root, and no way to a cloud."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 
 
 @pytest.fixture(autouse=True)

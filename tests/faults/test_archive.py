@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -23,6 +22,7 @@ from bucketq.archive import Archive
 from bucketq.job import Outcome
 from bucketq.testing.virtual_time import Process, VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR_S = 3600

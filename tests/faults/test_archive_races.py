@@ -4,12 +4,12 @@ import asyncio
 from collections import Counter
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, Settings, StorageError
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 HOUR_S = 3600
 LARGE = b"x" * 500

@@ -5,7 +5,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -19,6 +18,7 @@ from bucketq import (
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR_S, DAY_S = 3600, 86400

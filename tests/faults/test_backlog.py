@@ -5,7 +5,6 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -16,6 +15,7 @@ from bucketq import (
     Settings,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 SMALL = {"hot_jobs_max": 100, "segment_jobs_max": 400}
 

@@ -5,12 +5,12 @@ import logging
 from contextlib import asynccontextmanager
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, Settings
 from bucketq.broker.broker import Beats, Broker
 from bucketq.budget import Budget
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 DAY_S = 86_400
 # Those of S3: a write each second is 13.39 dollars a month.

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -18,6 +17,7 @@ from bucketq.job import Outcome
 from bucketq.retry import GiveUp
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 2000}
 

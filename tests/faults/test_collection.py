@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -19,6 +18,7 @@ from bucketq import (
 )
 from bucketq.object_name import payload_name, segment_name
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 HOUR_S = 3600
 

@@ -1,10 +1,10 @@
 """A mistake in the queue itself: a commit that would lose or double a job is not written."""
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 
 def slip(state):

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, Settings
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 100}
 

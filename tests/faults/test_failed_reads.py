@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 import bucketq
 from bucketq import BrokerQueue, DirectQueue, Settings, StorageError
@@ -11,6 +10,7 @@ from bucketq.archive import Archive
 from bucketq.broker.serving import serving
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=40, payload_inline_max=1000)
 FAILING = 3

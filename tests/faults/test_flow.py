@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -20,6 +19,7 @@ from bucketq import (
 from bucketq.segment_lines import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 100}
 

@@ -4,7 +4,6 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     AccessDeniedError,
@@ -18,6 +17,7 @@ from bucketq import (
     StorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 
 def broker(storage, skew=timedelta(0), **settings):

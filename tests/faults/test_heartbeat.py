@@ -4,7 +4,6 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -15,6 +14,7 @@ from bucketq import (
     Settings,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 SECOND = timedelta(seconds=1)
 

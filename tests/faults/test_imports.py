@@ -4,12 +4,12 @@ import asyncio
 from collections import Counter
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, Settings
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.transfer import export, intake, take_in
+from tests.faults.faulty import FaultyStorage
 
 SMALL = Settings(hot_jobs_max=20, segment_jobs_max=40, archive_jobs_max=15, retry_for_s=600)
 

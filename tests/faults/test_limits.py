@@ -2,10 +2,9 @@
 
 import asyncio
 
-from faulty import FaultyStorage
-
 from bucketq import BrokerQueue, Settings
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 
 def broker(storage, **settings):

@@ -4,10 +4,10 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import CorruptStateError, DirectQueue, Settings
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 TINY = Settings(hot_jobs_max=4, segment_jobs_max=10)
 

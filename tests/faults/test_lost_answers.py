@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -17,6 +16,7 @@ from bucketq import (
 from bucketq.codec import decode
 from bucketq.signatures import WRITERS_MAX
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 FAULTS = ["conflict", "lost answer", "lost, retried", "lost request", "late", "slow down"]
 

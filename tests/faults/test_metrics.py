@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from faulty import FaultyStorage
 from prometheus_client.parser import text_string_to_metric_families
 
 from bucketq import AccessDeniedError, ConfigurationError, Settings, ThrottledStorage
@@ -14,6 +13,7 @@ from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.served import ServedQueue
 from bucketq.figures import Figures
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 LISTED = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from faulty import FaultyObjects, FaultyStorage
 from msgspec.structs import replace
 
 from bucketq import (
@@ -21,6 +20,7 @@ from bucketq import (
 from bucketq.broker.served import ServedQueue
 from bucketq.operation import Enqueue, EnqueueBatch
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyObjects, FaultyStorage
 
 
 class Refusing(FaultyObjects):

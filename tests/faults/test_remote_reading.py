@@ -1,11 +1,11 @@
 """A client that reads the whole queue through a broker while others use its segments up."""
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import CorruptStateError, DirectQueue, ObjectNotFoundError, Settings
 from bucketq.remote.queue import RemoteQueue
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 
 class Brokers:

@@ -4,12 +4,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, Settings
 from bucketq.broker.broker import Beats, Broker
 from bucketq.codec import decode
 from bucketq.testing.virtual_time import Process, VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -5,14 +5,24 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from faulty import FaultyStorage
-from segment_work import JOBS, Mortal, Work, broker, check_all_done_once, direct, finish, load, settings
 from test_archive import archived
 
 from bucketq import ClaimLostError, OutcomeUnknownError, UnusableStorageError
 from bucketq.broker.served import ServedQueue
 from bucketq.operation import SettleSegment
 from bucketq.testing.virtual_time import Process, VirtualClock, run
+from tests.faults.faulty import FaultyStorage
+from tests.faults.segment_work import (
+    JOBS,
+    Mortal,
+    Work,
+    broker,
+    check_all_done_once,
+    direct,
+    finish,
+    load,
+    settings,
+)
 
 FAULTS = ["conflict", "lost answer", "lost, retried", "lost request", "late", "slow down"]
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 
 import pytest
-from faulty import FaultyObjects, FaultyStorage
 
 from bucketq import (
     AccessDeniedError,
@@ -16,6 +15,7 @@ from bucketq import (
     UnusableStorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyObjects, FaultyStorage
 
 SMALL = {"hot_jobs_max": 100, "segment_jobs_max": 400}
 

@@ -1,10 +1,10 @@
 """The size guard: a full queue.json takes no new work, and lets running work finish."""
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, QueueFullError, Settings
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 LIMIT = 20_000
 

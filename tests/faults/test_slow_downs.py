@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, OutcomeUnknownError, Settings, ThrottledStorage
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 CALLERS = 100
 

@@ -5,11 +5,11 @@ import json
 from itertools import chain
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, Settings
 from bucketq.operation import Batch, Dequeue, Enqueue, LookUp
 from bucketq.testing.virtual_time import VirtualClock, run
+from tests.faults.faulty import FaultyStorage
 
 # A segment has 20 jobs of about 300 bytes: two of them fit into the cache.
 SMALL = {

@@ -2,11 +2,9 @@
 
 import asyncio
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -26,8 +24,7 @@ from bucketq.prices import MONTH_S, R2, S3, Requests
 from bucketq.storage.counted import counted
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.wire import spending_message, spending_of
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.faults.faulty import FaultyStorage
 from tests.rest.conftest import leading
 
 PRICED = {"price_per_1000_reads": 0.0004, "price_per_1000_writes": 0.005, "price_per_1000_lists": 0.005}

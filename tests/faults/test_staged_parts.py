@@ -6,9 +6,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from faulty import FaultyStorage
 from msgspec.structs import replace
-from segment_work import Mortal, Work, broker, check_all_done_once, finish, load, settings
 from test_archive import archived, objects_of
 
 from bucketq import CorruptStateError, InMemoryStorage, ObjectNotFoundError, StorageError, connect
@@ -21,6 +19,8 @@ from bucketq.object_name import staged_name
 from bucketq.operation import Bury
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
+from tests.faults.segment_work import Mortal, Work, broker, check_all_done_once, finish, load, settings
 
 HOUR_S = 3600
 

@@ -4,10 +4,10 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq.broker.broker import Beats, Broker
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 BEATS = Beats(interval_s=3, timeout_s=10)
 

@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import (
     BrokerQueue,
@@ -16,6 +15,7 @@ from bucketq import (
 )
 from bucketq.storage import Bucket, Watchable
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 
 def throttled(inner=None, **limits):

@@ -3,13 +3,13 @@
 import asyncio
 
 import msgspec
-from faulty import FaultyStorage
 
 from bucketq import DirectQueue, Settings
 from bucketq.job import Job
 from bucketq.operation import Adopt
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.told import QueueTold
+from tests.faults.faulty import FaultyStorage
 
 
 @virtual_time

@@ -5,12 +5,12 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, ClaimLostError, HeartbeatManager, JobStatus, Settings
 from bucketq.archive import Archive
 from bucketq.job import Outcome
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

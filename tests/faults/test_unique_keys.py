@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, DirectQueue, KeyTakenError, Settings
 from bucketq.object_name import keys_name
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 50}
 

@@ -5,11 +5,11 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from faulty import FaultyStorage
 
 from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Settings
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
+from tests.faults.faulty import FaultyStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL = {"hot_jobs_max": 10, "segment_jobs_max": 40, "payload_inline_max": 100, "archive_jobs_max": 5}

@@ -15,13 +15,14 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import count
 
-from checkers import check
-from life import promises_of
-from record import ViolationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from story import tell
-from world import simulate
+
+from tests.sim.checkers import check
+from tests.sim.life import promises_of
+from tests.sim.record import ViolationError
+from tests.sim.story import tell
+from tests.sim.world import simulate
 
 CHUNK = 20
 

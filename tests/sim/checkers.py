@@ -7,10 +7,9 @@ comparing them; what was promised to whom is in the calls.
 from collections import Counter, defaultdict
 from itertools import pairwise
 
-from record import ViolationError
-
 from bucketq import JobCancelledError, JobNotFoundError, JobStatus, StorageError
 from bucketq.wanted import is_wanted
+from tests.sim.record import ViolationError
 
 EPSILON_S = 1e-6
 CLAIMING = ("dequeue", "dequeue_segment")

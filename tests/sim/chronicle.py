@@ -10,10 +10,9 @@ import struct
 import time
 from dataclasses import dataclass
 
-from record import Version
-
 from bucketq import QueueState
 from bucketq.codec import decode
+from tests.sim.record import Version
 
 _HEAD = struct.Struct("<dq")
 

@@ -1,6 +1,6 @@
 """One real process of the soak: actors on a queue, until it is killed.
 
-    python crew.py FOLDER NAME KIND STALE_AFTER_S URL [OPTION=VALUE …]
+    python -m tests.sim.crew FOLDER NAME KIND STALE_AFTER_S URL [OPTION=VALUE …]
 
 KIND is direct, broker, remote, or serve:HOST:GRPC_PORT:HTTP_PORT.
 
@@ -17,14 +17,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from actors import ACTORS, WANTED, producer, worker
-from chronicle import Chronicle
-from recorded_queue import RecordedQueue
-
 from bucketq import BrokerQueue, DirectQueue, Settings, connect, open_storage
 from bucketq.broker.broker import Beats
 from bucketq.broker.serving import serving
 from bucketq.supervised import end_with_supervisor
+from tests.sim.actors import ACTORS, WANTED, producer, worker
+from tests.sim.chronicle import Chronicle
+from tests.sim.recorded_queue import RecordedQueue
 
 BEATS = Beats(interval_s=0.5, timeout_s=2.0)
 

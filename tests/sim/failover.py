@@ -7,18 +7,13 @@ every promise must have been kept.
 import asyncio
 import fcntl
 import signal
-import sys
 import time
-from pathlib import Path
-
-from crew import BEATS
-from soak import Member, finish, judge
 
 from bucketq import JobNotFoundError, open_storage
 from bucketq.codec import decode
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.contract.servers import free_ports
+from tests.sim.crew import BEATS
+from tests.sim.soak import COMMIT_WITHIN_S, Member, finish, judge
 
 CLIENTS = 10
 WAYS = ("grpc", "http", "ws")
@@ -101,7 +96,7 @@ def failover(folder, url, *, kills, pauses, handovers, **options):
     for client in clients:
         client.start()
     took_s = {"kill": [], "pause": [], "handover": []}
-    _, leader = brokers.wait_for_another(0, limit_s=30)
+    _, leader = brokers.wait_for_another(0, COMMIT_WITHIN_S)
     for trial in ["kill"] * kills + ["pause"] * pauses + ["handover"] * handovers:
         # Let it lead for a while, so that clients find it, and the other one be ready.
         time.sleep(LEADS_S)

@@ -10,12 +10,11 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 
-from actors import slow_worker, worker, zombie
-from checkers import CHECKERS, removals, steps
-from record import ViolationError
-
 from bucketq import BucketQError, JobStatus
 from bucketq.testing.virtual_time import VirtualClock
+from tests.sim.actors import slow_worker, worker, zombie
+from tests.sim.checkers import CHECKERS, removals, steps
+from tests.sim.record import ViolationError
 
 ENTRYPOINTS = ["mail", "thumb", "index"]
 LIFE_WANTED = [None, *ENTRYPOINTS, ("mail", "thumb"), ("index", "mail")]

@@ -1,6 +1,6 @@
 """Brokers in network namespaces of their own: the leader is cut off from the storage, its clients, or both.
 
-    unshare --net python partition.py FOLDER
+    unshare --net python -m tests.sim.partition FOLDER
 
     ┌ this namespace ────────┐      ┌ a: broker ┐ ┌ b: broker ┐ ┌ c: clients ┐
     │ SeaweedFS, a bridge    ├──────┤           ├─┤           ├─┤            │
@@ -18,9 +18,10 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from crew import BEATS
-from failover import GRACE_S, LEADS_S, Brokers, judge_failover
-from soak import Member, finish, make_folder
+from tests.contract.servers import BUCKET, seaweedfs
+from tests.sim.crew import BEATS
+from tests.sim.failover import GRACE_S, LEADS_S, Brokers, judge_failover
+from tests.sim.soak import Member, finish, make_folder
 
 STORAGE, CLIENTS_HOST = "10.77.0.1", "10.77.0.4"
 CLIENTS = 6
@@ -148,7 +149,4 @@ def play(net, folder, url, options):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from tests.contract.servers import BUCKET, seaweedfs
-
     sys.exit(main(Path(sys.argv[1])))

@@ -4,13 +4,12 @@ import asyncio
 from contextlib import ExitStack, contextmanager
 from itertools import count
 
-from record import Call
-
 from bucketq.archive import Archive
 from bucketq.job import Claim
 from bucketq.operation import Crash
 from bucketq.remote.storage import RemoteStorage
 from bucketq.segment_claim import CompletedJobs
+from tests.sim.record import Call
 
 
 class RecordedQueue:

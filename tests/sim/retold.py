@@ -1,10 +1,10 @@
 """One seed, run and checked: the story of the promise that it broke, if it did."""
 
-from checkers import check
-from life import promises_of
-from record import ViolationError
-from story import tell
-from world import simulate
+from tests.sim.checkers import check
+from tests.sim.life import promises_of
+from tests.sim.record import ViolationError
+from tests.sim.story import tell
+from tests.sim.world import simulate
 
 
 def story_of(seed):

@@ -6,10 +6,9 @@ Only some seeds draw it, so that what the others do stays as it was.
 import asyncio
 from contextlib import suppress
 
-from actors import ENTRYPOINTS, deserter, onlooker, producer, slow_worker, worker, zombie
-
 from bucketq import BucketQError
 from bucketq.operation import Bury, Crash, Nack
+from tests.sim.actors import ENTRYPOINTS, deserter, onlooker, producer, slow_worker, worker, zombie
 
 
 def claims_segments(seed):

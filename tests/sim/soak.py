@@ -15,18 +15,19 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from checkers import UNTIMED, check
-from chronicle import Chronicle, read_pickles, read_versions
-from crew import soak_settings
-from record import Record, ViolationError
-from recorded_queue import RecordedQueue
-from story import tell
-
 from bucketq import BrokerQueue, open_storage
 from bucketq.archive import Archive
 from bucketq.codec import decode
+from tests.contract.servers import BUCKET, seaweedfs
+from tests.sim.checkers import UNTIMED, check
+from tests.sim.chronicle import Chronicle, read_pickles, read_versions
+from tests.sim.crew import soak_settings
+from tests.sim.record import Record, ViolationError
+from tests.sim.recorded_queue import RecordedQueue
+from tests.sim.story import tell
 
-CREW = Path(__file__).with_name("crew.py")
+ROOT = Path(__file__).parents[2]
+CREW = [sys.executable, "-m", "tests.sim.crew"]
 STALE_AFTER_S = 2.0
 # Longer than processes take to begin on a machine that is very busy.
 COMMIT_WITHIN_S = 120.0
@@ -47,9 +48,9 @@ class Member:
     def start(self):
         self._lives += 1
         name = f"{self._name}{self._lives}"
-        command = [*self._within, sys.executable, str(CREW), str(self._folder), name, *self._tail]
+        command = [*self._within, *CREW, str(self._folder), name, *self._tail]
         # By its standard input it knows when a run is cut short, and ends.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def signal(self, number):
         self._process.send_signal(number)
@@ -196,9 +197,6 @@ def make_folder(*parts):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from failover import failover, judge_failover
-
-    from tests.contract.servers import BUCKET, seaweedfs
+    from tests.sim.failover import failover, judge_failover
 
     sys.exit(main())

@@ -1,7 +1,7 @@
 """The story of a violation: only what touched the jobs and calls that show it."""
 
-from checkers import steps
-from record import Call
+from tests.sim.checkers import steps
+from tests.sim.record import Call
 
 
 def tell(record, violation):

@@ -4,13 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from failover import failover, judge_failover
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.contract.servers import BUCKET, seaweedfs
+from tests.sim.failover import failover, judge_failover
+from tests.sim.soak import ROOT
 
 FEW = {"kills": 2, "pauses": 1, "handovers": 1}
 
@@ -30,9 +29,8 @@ def test_clients_of_seaweedfs_see_a_pause_and_nothing_else(tmp_path):
 def test_a_leader_that_is_cut_off_is_followed_or_waited_for(tmp_path):
     if reason := why_no_namespaces():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    script = Path(__file__).with_name("partition.py")
-    command = ["unshare", "--net", sys.executable, str(script), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = ["unshare", "--net", sys.executable, "-m", "tests.sim.partition", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 

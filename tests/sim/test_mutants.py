@@ -1,8 +1,9 @@
 """Does the simulator bite? Every known mistake must be seen."""
 
 import pytest
-from mutants import MUTANTS
-from retold import story_of
+
+from tests.sim.mutants import MUTANTS
+from tests.sim.retold import story_of
 
 SEEDS = 200
 

@@ -3,8 +3,9 @@
 import random
 
 import pytest
-from retold import story_of
-from world import simulate
+
+from tests.sim.retold import story_of
+from tests.sim.world import simulate
 
 FIXED = range(160)
 # Odd ones from 1000 on are about the life of jobs.

@@ -1,13 +1,9 @@
 """The soak, in short: real processes under SIGKILL on a file and on SeaweedFS."""
 
-import sys
-from pathlib import Path
-
 import pytest
-from soak import judge, soak
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.contract.servers import BUCKET, seaweedfs
+from tests.sim.soak import judge, soak
 
 SECONDS = 8
 # On a busy machine they take longer.

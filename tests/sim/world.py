@@ -10,13 +10,6 @@ from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import patch
 
-from actors import ACTORS, WANTED, producer, worker
-from life import LIFE_ACTORS, LIFE_WANTED, SKEW_S, closer, lives, planner
-from network import Network, NetworkBrokers
-from record import Record
-from recorded_queue import RecordedQueue
-from segments import SEGMENT_ACTORS, claims_segments, segment_worker
-
 import bucketq.backlog
 import bucketq.sessions
 import bucketq.signatures
@@ -29,6 +22,12 @@ from bucketq.mint import Mint
 from bucketq.remote.queue import RemoteQueue
 from bucketq.testing.simulated_bucket import CALM, SimulatedBucket, Weather
 from bucketq.testing.virtual_time import Process, VirtualClock, VirtualLoop
+from tests.sim.actors import ACTORS, WANTED, producer, worker
+from tests.sim.life import LIFE_ACTORS, LIFE_WANTED, SKEW_S, closer, lives, planner
+from tests.sim.network import Network, NetworkBrokers
+from tests.sim.record import Record
+from tests.sim.recorded_queue import RecordedQueue
+from tests.sim.segments import SEGMENT_ACTORS, claims_segments, segment_worker
 
 STALE_AFTER_S = 4.0
 BEATS = Beats(interval_s=1.0, timeout_s=3.0)

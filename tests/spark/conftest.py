@@ -1,7 +1,6 @@
 """What the tests of Spark share: one session a process, and queues with something in them."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +10,6 @@ import pytest
 from bucketq import DirectQueue, LocalFileSystemStorage, Settings
 from bucketq.clock import SystemClock
 from bucketq.spark import local_session
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tests.contract.servers import Server
 from tests.contract.servers import seaweedfs as start_seaweedfs
 from tests.spark.cluster import standalone

@@ -1,6 +1,0 @@
-"""What the tests of the docs share."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
