@@ -8,6 +8,7 @@ import pytest
 
 from bucketq import BrokerQueue, DirectQueue, Settings
 from bucketq.operation import Batch, Dequeue, Enqueue, LookUp
+from bucketq.segment_lines import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, run
 from tests.faults.faulty import FaultyStorage
 
@@ -213,6 +214,24 @@ def test_a_job_waits_for_parents_all_over_the_backlog(kind):
             assert storage.object_reads - reads <= 25, "each segment is read once"
             await drain(q, "parent")
             assert [job.id for job in await drain(q, "child")] == [child.id]
+
+    run(main())
+
+
+def test_a_segment_is_searched_once_for_all_parents_of_a_job(monkeypatch):
+    searches = []
+    search = SegmentLines.search
+    monkeypatch.setattr(
+        SegmentLines, "search", lambda self, questions: searches.append(1) or search(self, questions)
+    )
+
+    async def main():
+        async with opened(BrokerQueue, FaultyStorage(), segment_cache_bytes=10**6) as q:
+            ids = [*await q.enqueue_many("parent", ["x" * 100] * 400)]
+            for start in range(3):
+                del searches[:]
+                await q.enqueue("child", after=ids[start::4])
+                assert len(searches) <= 22, "20 segments, all of which are in memory the second time"
 
     run(main())
 
