@@ -101,7 +101,8 @@ def _changes(options: JobOptions, now: datetime) -> dict[str, Any]:
             raise ConfigurationError(f"a job has no option {name}; there are {', '.join(_CHANGES)}")
         field, convert = change
         if field in changes:
-            raise ConfigurationError(f"give {name} or {field}, not both")
+            others = [other for other in options if other != name and _CHANGES[other][0] == field]
+            raise ConfigurationError(f"give {name} or {others[0]}, not both")
         changes[field] = value if convert is _as_it_is else convert(value, name, now)
     return changes
 

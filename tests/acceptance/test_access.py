@@ -20,6 +20,9 @@ from starlette.routing import WebSocketRoute
 
 import bucketq
 from bucketq import ForbiddenError, LocalFileSystemStorage, UnauthenticatedError
+from bucketq.app.call import Call
+from bucketq.app.outcome import Completed
+from bucketq.app.settling import Settling
 from bucketq.broker.access import Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
@@ -347,6 +350,24 @@ async def test_a_worker_makes_the_schedules_of_its_handlers_and_no_others(broker
             await viewer.schedule("report", "report", every=60)
         [made] = await viewer.schedules()
         assert (made.cron, made.job.priority) == ("0 9 * * *", 3)
+
+
+async def test_a_job_whose_worker_may_not_enqueue_what_follows_is_dead_and_has_the_reason(broker):
+    async with (
+        bucketq.connect(f"grpc://{broker.grpc}", token=broker.secrets[Role.ADMIN]) as admin,
+        bucketq.connect(f"grpc://{broker.grpc}", token=broker.secrets[Role.WORKER]) as worker,
+    ):
+        await admin.enqueue("parent")
+        [job] = await worker.dequeue("parent")
+        settled = asyncio.Event()
+        settling = Settling(worker, lambda: None if len(settling) else settled.set())
+        settling.add(job, Completed(calls=(Call("child", b"{}", 0, {}),)))
+        task = asyncio.create_task(settling.run())
+        async with asyncio.timeout(60):
+            await settled.wait()
+        task.cancel()
+        [dead] = [one async for one in admin.dead()]
+        assert "what it enqueues was refused: this needs the role producer" in dead.error
 
 
 @pytest.mark.parametrize("way", ["grpc", "http"])

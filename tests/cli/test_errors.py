@@ -113,6 +113,10 @@ def test_a_url_with_a_secret_is_not_repeated(capsys):
         ["pause", "--url", ""],
         ["jobs", ""],
         ["gc", ""],
+        ["enqueue", "mail", "--delay", ""],
+        ["enqueue", "mail", "--key", ""],
+        ["jobs", "--text", ""],
+        ["cancel", ""],
     ],
 )
 def test_an_empty_value_is_rejected_and_never_means_all(tmp_path, monkeypatch, capsys, arguments):
@@ -135,6 +139,10 @@ def test_an_empty_value_is_rejected_and_never_means_all(tmp_path, monkeypatch, c
         ["limit"],
         ["limit", "mail", "--remove"],
         ["resume"],
+        ["pause"],
+        ["show", "job"],
+        ["cancel", "job"],
+        ["retry", "job"],
     ],
 )
 def test_a_queue_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, capsys, arguments):

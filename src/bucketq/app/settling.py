@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from bucketq.app.outcome import Completed, Crashed, Failed, Interrupted, Outcome, Rejected
-from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError, PayloadError
+from bucketq.errors import ConfigurationError, ForbiddenError, JobNotFoundError, KeyTakenError, PayloadError
 from bucketq.job import Claim, Job
 from bucketq.log_fields import fields_of
 from bucketq.operation import Crash
@@ -28,7 +28,7 @@ from bucketq.retry import PATIENT, Decision, Failure, GiveUp
 log = logging.getLogger("bucketq")
 
 # Why the calls of a job that is done are refused, for ever.
-_NEVER_FITS = (PayloadError, ConfigurationError, KeyTakenError, JobNotFoundError)
+_NEVER_FITS = (PayloadError, ConfigurationError, KeyTakenError, JobNotFoundError, ForbiddenError)
 
 
 async def settle(queue: Queue, job: Job, outcome: Outcome) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened_existing
 from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
@@ -22,7 +22,7 @@ async def cancel(
     from bucketq.job import JobStatus
 
     done, refused = dict[str, str](), dict[str, str]()
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         for job_id in dict.fromkeys(job_ids):
             try:
                 job = await queue.cancel(job_id)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bucketq.cli.opened import opened, opened_existing
+from bucketq.cli.opened import opened_existing
 from bucketq.cli.options import AsJson, Entrypoint, Limit, Url, argument, not_empty
 from bucketq.cli.standing import standing, tell_refused
 from bucketq.cli.told import tell_json
@@ -31,7 +31,7 @@ async def retry(job_ids: _Ids, url: Url = "", as_json: AsJson = False) -> int:
     dead, and it is said what it is. For many there is `bucketq redrive`.
     """
     done: dict[str, str] = {}
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
 
         async def redrive(job_id: str) -> None:
             done[job_id] = (await queue.redrive(job_id)).id

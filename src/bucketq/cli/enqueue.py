@@ -11,7 +11,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import complain
 from bucketq.cli.opened import opened
-from bucketq.cli.options import AsJson, Url, argument
+from bucketq.cli.options import AsJson, Url, argument, text_option
 from bucketq.cli.progress import shown_progress
 from bucketq.cli.standard_input import standard_input
 from bucketq.cli.told import tell_json
@@ -31,24 +31,28 @@ async def enqueue(
         str, typer.Argument(metavar="PAYLOAD", help="What it is given, as JSON; - is standard input.")
     ] = "",
     file: Annotated[
-        str, typer.Option(metavar="FILE", help="The payload is in this file; - is standard input.")
+        str,
+        text_option("FILE", "The payload is in this file; - is standard input."),
     ] = "",
     lines: Annotated[bool, typer.Option("--lines", help="A job for each line of it, in one commit.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="The payload is no JSON: take the bytes as is.")] = False,
     priority: Annotated[int, typer.Option(metavar="N", help="Lower ones are served first.")] = 0,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="Not before so long: 90s, 30m, 12h, 7d.")] = "",
-    key: Annotated[str, typer.Option(metavar="TEXT", help="No other job with this key waits or runs.")] = "",
+    delay: Annotated[str, text_option("TIME", "Not before so long: 90s, 30m, 12h, 7d.")] = "",
+    key: Annotated[
+        str,
+        text_option("TEXT", "No other job with this key waits or runs."),
+    ] = "",
     max_attempts: Annotated[
         int, typer.Option(metavar="N", help="So often it may fail; handlers have no say.")
     ] = 3,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="So long an attempt may take.")] = "",
-    expires_in: Annotated[str, typer.Option(metavar="TIME", help="Drop it if it has not begun then.")] = "",
-    tenant: Annotated[str, typer.Option(metavar="TEXT", help="Tenants take turns.")] = "",
-    limit_key: Annotated[str, typer.Option(metavar="TEXT", help="What limits apply to.")] = "",
+    timeout: Annotated[str, text_option("TIME", "So long an attempt may take.")] = "",
+    expires_in: Annotated[str, text_option("TIME", "Drop it if it has not begun then.")] = "",
+    tenant: Annotated[str, text_option("TEXT", "Tenants take turns.")] = "",
+    limit_key: Annotated[str, text_option("TEXT", "What limits apply to.")] = "",
     after: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Finish this job first; may be repeated.")
     ] = None,
-    wait: Annotated[str, typer.Option(metavar="TIME", help="Wait so long for the result; print it.")] = "",
+    wait: Annotated[str, text_option("TIME", "Wait so long for the result; print it.")] = "",
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:

@@ -9,7 +9,7 @@ import typer
 from bucketq.cli.durations import duration_of
 from bucketq.cli.lines import Line, Screen, column_time, every_second, one_line, tell, tell_more, tell_none
 from bucketq.cli.opened import opened, read_existing
-from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, Watch, one_of
+from bucketq.cli.options import AsJson, At, Entrypoint, Limit, Url, Watch, one_of, text_option
 from bucketq.cli.told import tell_json
 from bucketq.words import spell_time
 
@@ -33,10 +33,12 @@ async def jobs(
     ] = "",
     entrypoint: Entrypoint = "",
     older_than: Annotated[
-        str, typer.Option(metavar="TIME", help="Enqueued so long ago, or longer: 90s, 30m, 12h, 7d.")
+        str,
+        text_option("TIME", "Enqueued so long ago, or longer: 90s, 30m, 12h, 7d."),
     ] = "",
     text: Annotated[
-        str, typer.Option(metavar="TEXT", help="It stands in the error, note, payload, key, id or worker.")
+        str,
+        text_option("TEXT", "It stands in the error, note, payload, key, id or worker."),
     ] = "",
     limit: Limit = 50,
     watch: Watch = False,

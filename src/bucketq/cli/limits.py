@@ -21,7 +21,7 @@ async def pause(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = F
 
     Those that run go on, and jobs are still enqueued. It stays so until `bucketq resume`.
     """
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         await queue.pause(entrypoint or None)
         limits = await queue.limits()
     if as_json:

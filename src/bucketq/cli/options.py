@@ -38,6 +38,8 @@ def _no_url(
     if isinstance(value, str):
         not_empty(context, parameter, value)
     for one in [value] if isinstance(value, str) else value or ():
+        if not isinstance(value, str) and not one:
+            raise typer.BadParameter("must not be empty")
         if _URL.match(one):
             refuse_secret(one, "the URL")
             raise typer.BadParameter(f"must not be a URL, got {one}. To choose the queue, pass --url {one}")
@@ -47,6 +49,11 @@ def _no_url(
 def argument(metavar: str, text: str) -> Any:
     """An argument that is not the queue; a URL is rejected."""
     return typer.Argument(metavar=metavar, help=text, callback=_no_url)
+
+
+def text_option(metavar: str, text: str) -> Any:
+    """An option that must not be empty if it is given."""
+    return typer.Option(metavar=metavar, help=text, callback=not_empty)
 
 
 # The queue, for a command that has no other argument; `Url` is for all.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.lines import Line, complain, indented, one_line, tell
-from bucketq.cli.opened import opened
+from bucketq.cli.opened import opened_existing
 from bucketq.cli.options import AsJson, Url, argument
 from bucketq.cli.told import tell_json
 from bucketq.words import printable, spell_moment, spell_time
@@ -33,7 +33,7 @@ async def show(
     from bucketq.live.finding import fetch_payload, find_job
     from bucketq.told import JobTold
 
-    async with opened(url=url) as queue:
+    async with opened_existing(url=url) as queue:
         job = await find_job(queue, job_id)
         if job is None:
             complain(
