@@ -163,6 +163,6 @@ def test_a_broker_that_wants_a_token_is_told(queue_url, tmp_path):
         broker.wait_for("leading", START_WITHIN_S)
         code, told = findings(url_of("grpc", broker))
         assert code == 2
-        assert "token" in told["brokers"][0]["found"]
+        assert "BUCKETQ_TOKEN" in told["brokers"][0]["found"]
         code, told = findings(url_of("grpc", broker), BUCKETQ_TOKEN=secret)
         assert code == 0, told

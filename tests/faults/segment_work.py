@@ -3,8 +3,6 @@
 import asyncio
 from collections import Counter
 
-from test_archive import archived
-
 from bucketq import BrokerQueue, DirectQueue, Settings, UnusableStorageError
 from bucketq.job import Claim
 from bucketq.mint import Mint
@@ -13,6 +11,7 @@ from bucketq.segment_claim import CompletedJobs
 from bucketq.side_objects import SideObjects
 from bucketq.testing.virtual_time import VirtualClock
 from bucketq.verify import verify
+from tests.faults.test_archive import archived
 
 SMALL = {"hot_jobs_max": 10, "segment_jobs_max": 8, "stale_after_s": 60}
 JOBS = 24

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from test_metrics import brokering, samples, served
 
 from bucketq import JobStatus, OutcomeUnknownError
 from bucketq.broker.metrics import Metrics
@@ -11,6 +10,7 @@ from bucketq.figures import Figures
 from bucketq.glance import ENTRYPOINTS_MAX, OTHERS
 from bucketq.testing.virtual_time import virtual_time
 from tests.faults.faulty import FaultyStorage
+from tests.faults.test_metrics import brokering, samples, served
 
 
 def told_of(told, name):

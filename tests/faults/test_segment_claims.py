@@ -5,7 +5,6 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from test_archive import archived
 
 from bucketq import ClaimLostError, OutcomeUnknownError, UnusableStorageError
 from bucketq.broker.served import ServedQueue
@@ -23,6 +22,7 @@ from tests.faults.segment_work import (
     load,
     settings,
 )
+from tests.faults.test_archive import archived
 
 FAULTS = ["conflict", "lost answer", "lost, retried", "lost request", "late", "slow down"]
 

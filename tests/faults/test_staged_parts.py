@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
-from test_archive import archived, objects_of
 
 from bucketq import CorruptStateError, InMemoryStorage, ObjectNotFoundError, StorageError, connect
 from bucketq.archive import Archive
@@ -21,6 +20,7 @@ from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
 from tests.faults.faulty import FaultyStorage
 from tests.faults.segment_work import Mortal, Work, broker, check_all_done_once, finish, load, settings
+from tests.faults.test_archive import archived, objects_of
 
 HOUR_S = 3600
 

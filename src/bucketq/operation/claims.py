@@ -14,7 +14,7 @@ from bucketq.state import QueueState
 from bucketq.wanted import Wanted
 
 # A dequeue waits for no more segments to fill its batch.
-_DEFERRALS_MAX = 8
+_DEFERRALS_MAX = 100
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
