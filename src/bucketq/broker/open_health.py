@@ -21,8 +21,9 @@ from bucketq.broker.allowance import Allowance
 _REQUEST_BYTES_MAX = 4 * 1024
 _READING_MAX = 1
 _WATCHING_MAX = 100
-# An honest caller sends its message together with the header.
-_PATIENCE_S = 0.05
+# An honest caller sends its message together with the header. A busy process may be slow to read it.
+_READ_WITHIN_S = 0.5
+_WATCH_AT_LEAST_S = 0.05
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -34,8 +35,8 @@ class OpenHealth:
         self._name = name
         self._within_s = allowance.header_within_s
         self._health = health.aio.HealthServicer()
-        self._reading = _Few(_READING_MAX)
-        self._watching = _Few(_WATCHING_MAX)
+        self._reading = _Few(_READING_MAX, _READ_WITHIN_S)
+        self._watching = _Few(_WATCHING_MAX, _WATCH_AT_LEAST_S)
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
@@ -87,19 +88,20 @@ class OpenHealth:
 
 
 class _Few:
-    """Some calls at a time. One more waits a little, then ends the oldest, which raises TimeoutError."""
+    """Some calls at a time. One more ends the oldest that has had its time: that raises TimeoutError."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, at_least_s: float) -> None:
         self._free = asyncio.Semaphore(most)
-        # Oldest first.
-        self._stays: OrderedDict[asyncio.Timeout, None] = OrderedDict()
+        self._at_least_s = at_least_s
+        # When each began, oldest first.
+        self._stays: OrderedDict[asyncio.Timeout, float] = OrderedDict()
 
     @asynccontextmanager
     async def stay(self, within_s: float | None = None) -> AsyncIterator[None]:
         """Count a call while the block runs. Raises TimeoutError when it must end."""
         await self._take_place()
         async with asyncio.timeout(within_s) as stay:
-            self._stays[stay] = None
+            self._stays[stay] = asyncio.get_running_loop().time()
             try:
                 yield
             finally:
@@ -110,15 +112,17 @@ class _Few:
     async def _take_place(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(_PATIENCE_S):
+                async with asyncio.timeout(self._at_least_s):
                     await self._free.acquire()
                 return
             except TimeoutError:
-                # Unless a place became free in this instant, the oldest call leaves its own to this one.
-                if self._stays:
-                    oldest, _ = self._stays.popitem(last=False)
+                now_s = asyncio.get_running_loop().time()
+                oldest, began_s = next(iter(self._stays.items()), (None, now_s))
+                # The oldest call leaves its place to this one.
+                if oldest is not None and now_s - began_s >= self._at_least_s:
+                    del self._stays[oldest]
                     if not oldest.expired():
-                        oldest.reschedule(asyncio.get_running_loop().time())
+                        oldest.reschedule(now_s)
                     return
 
 
