@@ -41,11 +41,13 @@ class Amount:
     archived: int = 480_000
     written: int = 1_000_000
     streamed: int = 100_000
+    # Of each stream, and so its micro-batches.
+    files: int = 10
     turns: int = 5
 
     def shortened(self) -> "Amount":
         """The same for a quick look."""
-        return Amount(archived=4_800, written=20_000, streamed=2_000, turns=1)
+        return Amount(archived=4_800, written=20_000, streamed=2_000, files=2, turns=1)
 
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
@@ -105,7 +107,7 @@ def _streams(spark: SparkSession, folder: Path, amount: Amount) -> list[Finding]
     queries = []
     for number in range(STREAMS):
         files = f"{folder}/files-{number}"
-        numbers = spark.range(number * amount.streamed, (number + 1) * amount.streamed, 1, 10)
+        numbers = spark.range(number * amount.streamed, (number + 1) * amount.streamed, 1, amount.files)
         numbers.write.json(files)
         rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(files)
         rows = rows.selectExpr("'mail' AS entrypoint", "string(id) AS payload")

@@ -22,6 +22,10 @@ _AT_HAND_MIN_JOBS = 32
 _NEIGHBOURS_MIN = 4
 # How many segments may be in line at the same place before they are sorted into each other.
 _OVERLAP_MAX = 8
+# An entry of the manifest, about.
+SEGMENT_LINE_BYTES = 300
+# So many limit keys may have segments of their own, however small queue.json is to be.
+_KEY_LINES_MIN = 8
 # A segment that so many jobs have left one by one is written again: each costs bytes in every commit.
 HOLES_MAX = 250
 
@@ -99,6 +103,10 @@ class Backlog:
         line = self._lines.get((_QUEUED, entrypoint, limit_key))
         return line[0] if line else None
 
+    def line(self, status: JobStatus, entrypoint: str) -> Sequence[Segment]:
+        """The segments with jobs of a status and an entrypoint in order, but for those of limit keys."""
+        return self._lines.get((status, entrypoint, None), ())
+
     def upcoming(self, wanted: Wanted, number: int) -> list[Segment]:
         """The segments of waiting jobs whose turns come next."""
         heads = chain.from_iterable(line[:number] for line in self._of(_QUEUED, wanted))
@@ -128,20 +136,26 @@ class Backlog:
         return first
 
     def follower(self, segment: Segment) -> Key | None:
-        """Where the segment behind the first one of a line begins."""
+        """Where the next segment of a line begins."""
         line = self._lines[line_of(segment)]
-        return line[1].first if len(line) > 1 else None
+        return next((other.first for other in line[line.index(segment) + 1 :]), None)
 
     def replaced(self, old: Iterable[Segment], new: Iterable[Segment]) -> "Backlog":
-        """The backlog with some segments in the place of others."""
+        """The backlog with some segments in the place of others.
+
+        It costs as much as there are lines, so it is better called once for many segments.
+        """
         after = Backlog()
         after._lines, after._counts = dict(self._lines), dict(self._counts)
+        leaving: dict[Line, dict[int, Segment]] = {}
         for segment in old:
-            line = line_of(segment)
-            others = [other for other in after._lines[line] if other is not segment]
-            assert len(others) < len(after._lines[line]), f"{segment.name} is not in the backlog"
+            leaving.setdefault(line_of(segment), {})[id(segment)] = segment
+        for line, segments in leaving.items():
+            others = [other for other in after._lines[line] if id(other) not in segments]
+            is_there = len(others) + len(segments) == len(after._lines[line])
+            assert is_there, f"{', '.join(one.name for one in segments.values())}: not in the backlog"
             after._lines[line] = others
-            after._counts[line[:2]] -= segment.count
+            after._counts[line[:2]] -= sum(segment.count for segment in segments.values())
             if not after._lines[line]:
                 del after._lines[line]
             if not after._counts[line[:2]]:
@@ -233,14 +247,28 @@ def at_hand_of_key(settings: Settings) -> int:
     return max(1, min(settings.hot_jobs_max // 4, _AT_HAND_MIN_JOBS))
 
 
+def parked_max(settings: Settings) -> tuple[int, int]:
+    """How many jobs, and bytes of them, may wait in queue.json for room for their limit keys.
+
+    queue.json may be larger than its limits by as much, and by a few jobs of each entrypoint that are not
+    worth a segment.
+    """
+    return settings.hot_jobs_max // 4, settings.hot_bytes_max // 4
+
+
 def overflow(
-    jobs: Iterable[Job], settings: Settings, lines_total: int, limit_keys: LimitKeys | None = None
+    jobs: Iterable[Job],
+    settings: Settings,
+    lines_total: int,
+    limit_keys: LimitKeys | None = None,
+    known: Collection[Line] = (),
 ) -> list[list[Job]]:
     """Of the jobs in queue.json that may leave it, those that had better stand in segments.
 
     Of each line the last ones. The first ones stay, so that workers find their next jobs at
     hand. Those of a limit key have a line of their own if they are many, so that nobody has to
-    look through them while no other one may begin. A few stay: they would come back at once.
+    look through them while no other one may begin. A few stay: they would come back at once. Of the keys with
+    a few jobs that may not begin, some of all stay. `known` are the lines in segments.
     """
     jobs_max, bytes_max = at_hand(settings, lines_total)
     lines: dict[Line, list[Job]] = {}
@@ -249,22 +277,39 @@ def overflow(
         if limit_keys and own is not None and not limit_keys.is_limited(own):
             own = None
         lines.setdefault((job.status, job.entrypoint, own), []).append(job)
-    for status, entrypoint, own in [line for line in lines if line[2] is not None]:
-        if limit_keys and own is not None and len(lines[status, entrypoint, own]) < at_hand_of_key(settings):
-            few, plain = lines.pop((status, entrypoint, own)), (status, entrypoint, None)
-            if not limit_keys.is_saturated(own):
-                lines[plain] = sorted([*lines.get(plain, ()), *few], key=key_of)
-    leaving = []
+    parked: list[Job] = []
+    new_lines_max = max(_KEY_LINES_MIN, settings.hot_bytes_max // 8 // SEGMENT_LINE_BYTES)
+    new_lines_max -= sum(line[2] is not None for line in known)
+    own_lines = [line for line in lines if line[2] is not None]
+    for of in sorted(own_lines, key=lambda of: len(lines[of]), reverse=True):
+        if len(lines[of]) >= at_hand_of_key(settings) and (of in known or new_lines_max > 0):
+            new_lines_max -= of not in known
+            continue
+        few, plain = lines.pop(of), (of[0], of[1], None)
+        if limit_keys and limit_keys.is_saturated(of[2] or ""):
+            parked += few
+        else:
+            lines[plain] = sorted([*lines.get(plain, ()), *few], key=key_of)
+    rests: list[list[Job]] = []
     for of, line in lines.items():
-        staying = size = 0
         most = at_hand_of_key(settings) if of[2] else jobs_max
-        while staying < min(len(line), most) and size < bytes_max:
-            size += line_bytes(line[staying])
-            staying += 1
-        rest = line[staying:]
-        if len(rest) >= _SPILL_MIN_JOBS or sum(map(line_bytes, rest)) >= settings.hot_bytes_max // 8:
-            leaving.append(rest)
-    return leaving
+        rests.append(_behind(line, most, bytes_max))
+    behind = _behind(sorted(parked, key=key_of), *parked_max(settings))
+    entrypoints = dict.fromkeys(job.entrypoint for job in behind)
+    rests += [[job for job in behind if job.entrypoint == entrypoint] for entrypoint in entrypoints]
+    least_bytes = settings.hot_bytes_max // 8
+    return [
+        rest for rest in rests if len(rest) >= _SPILL_MIN_JOBS or sum(map(line_bytes, rest)) >= least_bytes
+    ]
+
+
+def _behind(line: list[Job], jobs_max: int, bytes_max: int) -> list[Job]:
+    """What stands behind so many jobs, or bytes of them."""
+    staying = size = 0
+    while staying < min(len(line), jobs_max) and size < bytes_max:
+        size += line_bytes(line[staying])
+        staying += 1
+    return line[staying:]
 
 
 def _turn(segment: Segment) -> Key:

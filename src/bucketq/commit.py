@@ -40,7 +40,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.lookout import Lookout
 from bucketq.mint import Mint
-from bucketq.operation import Heartbeat, Operation, operations_in, questions_of, wakes_of
+from bucketq.operation import Heartbeat, Operation, operations_in, wakes_of
 from bucketq.overdue import Overdue
 from bucketq.pace import Pace
 from bucketq.patience import Patience
@@ -49,7 +49,7 @@ from bucketq.retry import Backoff
 from bucketq.riders import Riders
 from bucketq.segment import Needed
 from bucketq.settings import Settings
-from bucketq.shelf import Findings, Shelf
+from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState, Stats
 from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, describe
@@ -141,7 +141,9 @@ class Committer:
         rest = Rest([], {})
         for pending, outcome in answers:
             if isinstance(outcome, SegmentNeededError):
-                rest.deferred.setdefault(outcome.segments, []).append(pending.deferred(outcome.segments[0]))
+                if pending.findings is not None:
+                    pending.findings.defer(outcome.segments[0])
+                rest.deferred.setdefault(outcome.segments, []).append(pending)
             elif amends := give_answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
@@ -192,9 +194,10 @@ class Committer:
         answers: Outcomes = []
         for pending in batch:
             if pending.answer is None or not pending.answer.cancelled():
-                self.shelf.serve(pending.findings or Findings(questions_of(pending.operation)))
+                searching, findings = pending.searching()
+                self.shelf.serve(findings)
                 outcome = _outcome(state, pending.operation)
-                answers.append((pending, outcome))
+                answers.append((searching, outcome))
                 if isinstance(outcome, SegmentNeededError):
                     for wake in wakes_of(pending.operation):
                         _outcome(state, wake)

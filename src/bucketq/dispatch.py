@@ -3,7 +3,8 @@
     ready line of an entrypoint ──▶ the first one ── its limit key has room ──▶ may begin
                                           │ saturated
                                           ▼
-                        parked, by limit key, as are the key's own segments
+                        parked, by limit key, as are the key's own segments,
+                        and the segments that were passed over
                                           │ a job of the key has ended, its bucket was refilled
                                           ▼
                                   open: may begin again, in the same order
@@ -13,12 +14,13 @@ only kept in memory: a parked job is a waiting job like any other.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from bucketq.backlog import Backlog
 from bucketq.job import Job, JobStatus
 from bucketq.limits import Limit, Limits
+from bucketq.passed import PassedJob, PassedSegments
 from bucketq.rate_buckets import SKEW_MAX, RateBucket, RateBuckets, has_token, refilled_at
 from bucketq.segment import Key, Segment, key_of
 from bucketq.table import JobTable
@@ -31,9 +33,14 @@ _WAKE_MAX = 100
 _CLAIMABLE_MAX = 1000
 # The limits of so many keys are known without another search.
 _KNOWN_MAX = 10_000
+# So many places in segments that were passed over are kept in memory. What stands behind them has to wait.
+_PASSED_MAX = 100_000
 _HEAP_SLACK = 64
 _QUEUED = JobStatus.QUEUED
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
+
+# A job, or where the next one may be.
+Head = Job | Segment | PassedJob
 
 # The priority and the sequence of a job.
 _Age = tuple[int, int]
@@ -52,8 +59,10 @@ class Dispatcher:
         self._now: datetime | None = None
         # By entrypoint and limit key.
         self._parked: dict[str, dict[str, list[tuple[Key, str]]]] = {}
-        # What is parked, with its place: a job that comes into line again may have another one.
-        self._parked_at: dict[str, Key] = {}
+        self._parked_entries = 0
+        self._passed = PassedSegments()
+        # The first segment of an entrypoint that was not passed over, where others were.
+        self._unpassed: dict[str, Segment | None] = {}
         # For each limit key that is parked: the entrypoints in which it is.
         self._places: dict[str, set[str]] = {}
         table.watched_keys = self._places
@@ -68,7 +77,7 @@ class Dispatcher:
         self._line: list[tuple[_Age, str]] = []
         table.changed = None
 
-    def next(self, wanted: Wanted, now: datetime, backlog: Backlog) -> Job | Segment | None:
+    def next(self, wanted: Wanted, now: datetime, backlog: Backlog) -> Head | None:
         """The job whose turn it is, or the segment that it may be in."""
         self._table.ready.note(wanted)
         self._catch_up(now, backlog)
@@ -134,10 +143,22 @@ class Dispatcher:
         # Without a bucket the time does not matter.
         return not self._room_of_key(limit_key, bucket.at if bucket else _ANY_TIME)
 
+    def pass_over(self, segment: Segment, places: Mapping[str, Key]) -> None:
+        """Leave a segment of mixed limit keys where it is; the jobs of each begin at these places."""
+        self._passed.put(segment, places)
+        self._unpassed.pop(segment.entrypoint, None)
+        for limit_key in places:
+            self._places.setdefault(limit_key, set()).add(segment.entrypoint)
+            self._open_key(segment.entrypoint, limit_key)
+
+    def move(self, segment: Segment, limit_key: str, place: Key | None) -> None:
+        """In a segment that was passed over, the jobs of a limit key begin at another place now."""
+        self._passed.move(segment, limit_key, place)
+
     @property
     def parked(self) -> int:
-        """About how many jobs in queue.json wait for room for their limit key."""
-        return len(self._parked_at)
+        """How many jobs in queue.json wait for room for their limit key, as far as that was found out."""
+        return len(self._table.ready.aside)
 
     @property
     def entries(self) -> int:
@@ -145,7 +166,8 @@ class Dispatcher:
         parked = sum(len(heap) for heaps in self._parked.values() for heap in heaps.values())
         opened = sum(map(len, self._open.values())) + sum(map(len, self._opened.values()))
         refills = len(self._refills) + len(self._entrypoint_refills)
-        return parked + opened + refills + len(self._places) + len(self._heads) + len(self._line)
+        places = len(self._places) + self._passed.entries
+        return parked + opened + refills + places + len(self._heads) + len(self._line)
 
     def room(self, entrypoint: str, now: datetime) -> int:
         """How many more jobs of an entrypoint may begin."""
@@ -170,15 +192,19 @@ class Dispatcher:
         except KeyError:
             if len(self._limit_of_key) >= _KNOWN_MAX:
                 self._limit_of_key.clear()
-            limit = self._limit_of_key[limit_key] = self._limits.of_key(limit_key)
+            limit = self._limit_of_key[limit_key] = self._limits.of_key(limit_key) if limit_key else None
             return limit
 
     def _catch_up(self, now: datetime, backlog: Backlog) -> None:
         """Open the limit keys that may have room since the last look."""
         if backlog is not self._backlog:
             before, self._backlog = self._backlog, backlog
-            for _, entrypoint, limit_key in backlog.changed_lines(before):
+            for status, entrypoint, limit_key in backlog.changed_lines(before):
                 self._table.mark(entrypoint)
+                if status is _QUEUED and limit_key is None:
+                    self._unpassed.pop(entrypoint, None)
+                    for forgotten in self._passed.follow(entrypoint, backlog.line(_QUEUED, entrypoint)):
+                        self._first_of_key(entrypoint, forgotten)
                 if limit_key is not None and backlog.first_of_key(entrypoint, limit_key) is not None:
                     self._places.setdefault(limit_key, set()).add(entrypoint)
                     self._open_key(entrypoint, limit_key)
@@ -207,7 +233,7 @@ class Dispatcher:
         for entrypoint in changed:
             self._look(entrypoint, now)
 
-    def _look(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+    def _look(self, entrypoint: str, now: datetime) -> Head | None:
         """Find the first job of an entrypoint that may begin, and note its place."""
         head = self._head(entrypoint, now) if self.room(entrypoint, now) else None
         if head is None:
@@ -231,46 +257,54 @@ class Dispatcher:
             heapq.heappop(self._line)
         return self._line[0] if self._line else None
 
-    def _head(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+    def _head(self, entrypoint: str, now: datetime) -> Head | None:
         while (job := self._table.ready.head(entrypoint)) is not None:
             if job.limit_key is None or self._room_of_key(job.limit_key, now):
                 break
             self._park(job, job.limit_key, now)
         opened = self._first_opened(entrypoint, now) if entrypoint in self._open else None
-        segment = self._backlog.first(entrypoint)
+        segment = self._next_segment(entrypoint)
         if opened is None and segment is None:
             return job
         heads = (job, opened, segment)
         return min((head for head in heads if head is not None), key=_key, default=None)
 
+    def _next_segment(self, entrypoint: str) -> Segment | None:
+        """The first segment of an entrypoint that was not passed over."""
+        if not self._passed.has_some_of(entrypoint):
+            return self._backlog.first(entrypoint)
+        if self._passed.entries >= _PASSED_MAX:
+            return None
+        if entrypoint not in self._unpassed:
+            line = self._backlog.line(_QUEUED, entrypoint)
+            self._unpassed[entrypoint] = next((one for one in line if one not in self._passed), None)
+        return self._unpassed[entrypoint]
+
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
-        self._table.ready.set_aside(job.entrypoint)
-        key = key_of(job)
-        if self._parked_at.get(job.id) != key:
-            self._parked_at[job.id] = key
+        if self._table.ready.set_aside(job):
             parked = self._parked.setdefault(job.entrypoint, {}).setdefault(limit_key, [])
-            heapq.heappush(parked, (key, job.id))
+            heapq.heappush(parked, (key_of(job), job.id))
+            self._parked_entries += 1
         self._places.setdefault(limit_key, set()).add(job.entrypoint)
         if limit_key in self._opened.get(job.entrypoint, ()):
             # It was open, and is full now: what is in front may have changed.
             self._open_key(job.entrypoint, limit_key)
         self._await_refill(limit_key, now)
-        # Parked jobs that were cancelled or replaced leave their entries behind.
-        if len(self._parked_at) > 2 * self._table.count(_QUEUED) + _HEAP_SLACK:
+        # Parked jobs that were claimed, cancelled or replaced leave their entries behind.
+        if self._parked_entries > 2 * self.parked + _HEAP_SLACK:
             self._forget_departed()
 
     def _forget_departed(self) -> None:
         """Forget the parked jobs that do not wait any more."""
         for entrypoint, keys in list(self._parked.items()):
             for limit_key, heap in list(keys.items()):
-                heap[:] = sorted(entry for entry in heap if self._is_parked(*entry))
+                heap[:] = sorted({entry for entry in heap if self._is_parked(*entry)})
                 self._first_of_key(entrypoint, limit_key)
-        heaps = [heap for keys in self._parked.values() for heap in keys.values()]
-        self._parked_at = {job_id: key for heap in heaps for key, job_id in heap}
+        self._parked_entries = sum(len(heap) for keys in self._parked.values() for heap in keys.values())
 
     def _is_parked(self, key: Key, job_id: str) -> bool:
-        job = self._table.get(job_id)
-        return self._parked_at.get(job_id) == key and job is not None and job.status is _QUEUED
+        # One that has come into line again may have another place.
+        return self._table.ready.aside.get(job_id) == key
 
     def _await_refill(self, limit_key: str, now: datetime) -> None:
         limit, bucket = self._limit_of(limit_key), self._buckets.limit_keys.get(limit_key)
@@ -295,7 +329,7 @@ class Dispatcher:
             if len(heap) > 2 * len(keys) + _HEAP_SLACK:
                 heap[:] = sorted((key, limit_key) for limit_key, key in keys.items())
 
-    def _first_opened(self, entrypoint: str, now: datetime) -> Job | Segment | None:
+    def _first_opened(self, entrypoint: str, now: datetime) -> Head | None:
         heap, keys = self._open[entrypoint], self._opened[entrypoint]
         while heap:
             key, limit_key = heap[0]
@@ -315,22 +349,21 @@ class Dispatcher:
         del self._open[entrypoint], self._opened[entrypoint]
         return None
 
-    def _first_of_key(self, entrypoint: str, limit_key: str) -> Job | Segment | None:
+    def _first_of_key(self, entrypoint: str, limit_key: str) -> Head | None:
         parked = self._parked.get(entrypoint, {}).get(limit_key, [])
-        segment = self._backlog.first_of_key(entrypoint, limit_key)
-        while parked:
-            key, job_id = parked[0]
-            if self._is_parked(key, job_id):
-                return segment if segment is not None and segment.first < key else self._table.get(job_id)
+        while parked and not self._is_parked(*parked[0]):
             heapq.heappop(parked)
-            if self._parked_at.get(job_id) == key:
-                del self._parked_at[job_id]
-        if segment is None and (places := self._places.get(limit_key)) is not None:
+            self._parked_entries -= 1
+        job = self._table.get(parked[0][1]) if parked else None
+        segment = self._backlog.first_of_key(entrypoint, limit_key)
+        heads = (job, segment, self._passed.first(entrypoint, limit_key))
+        first = min((head for head in heads if head is not None), key=_key, default=None)
+        if first is None and (places := self._places.get(limit_key)) is not None:
             self._unpark_line(entrypoint, limit_key)
             places.discard(entrypoint)
             if not places:
                 del self._places[limit_key]
-        return segment
+        return first
 
     def _unpark_line(self, entrypoint: str, limit_key: str) -> None:
         if (keys := self._parked.get(entrypoint)) is not None:
@@ -386,13 +419,14 @@ def _room(limit: Limit, bucket: RateBucket | None, running: int, now: datetime) 
     return _NO_LIMIT if limit.max_running is None else limit.max_running - running
 
 
-def _key(head: Job | Segment) -> Key:
+def _key(head: Head) -> Key:
     return key_of(head) if isinstance(head, Job) else head.first
 
 
-def _age(head: Job | Segment) -> _Age:
+def _age(head: Head) -> _Age:
     priority, _, sequence = _key(head)
-    if isinstance(head, Segment) and head.may_have_turns:
+    segment = head.segment if isinstance(head, PassedJob) else head
+    if isinstance(segment, Segment) and segment.may_have_turns:
         # Behind jobs that may not begin there may be one that came before them.
         return priority, 0
     return priority, sequence

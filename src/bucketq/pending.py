@@ -8,9 +8,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from bucketq.operation import Operation, questions_of
-from bucketq.segment import Needed
+from bucketq.operation import Batch, Dequeue, DequeueSegment, Operation, questions_of
 from bucketq.shelf import Findings
+
+# For how many segments the dequeues of a client's batch wait together: its client does not wait for ever, and
+# other operations wait with them.
+_DEQUEUES_WAIT_FOR = 20
+_OTHERS_WAIT_FOR = 3
 
 IfAbandoned = Callable[[Any], Operation | None]
 
@@ -25,14 +29,23 @@ class Pending(NamedTuple):
     operation: Operation
     answer: "asyncio.Future[Any] | None"
     if_abandoned: IfAbandoned | None = None
-    # What it has learned from segments, if it was deferred for one.
+    # What it has learned from segments.
     findings: Findings | None = None
 
-    def deferred(self, needed: Needed) -> "Pending":
-        """The same, to be tried again with what it has learned, when a segment was read."""
-        findings = self.findings or Findings(questions_of(self.operation))
-        findings.defer(needed)
-        return self._replace(findings=findings)
+    def searching(self) -> "tuple[Pending, Findings]":
+        """The same, with what it has learned from segments."""
+        if self.findings is not None:
+            return self, self.findings
+        findings = _new_findings(self.operation)
+        return self._replace(findings=findings), findings
+
+
+def _new_findings(operation: Operation) -> Findings:
+    questions = questions_of(operation)
+    if not isinstance(operation, Batch):
+        return Findings(questions)
+    has_others = any(not isinstance(one, Dequeue | DequeueSegment | None) for one in operation.operations)
+    return Findings(questions, _OTHERS_WAIT_FOR if has_others else _DEQUEUES_WAIT_FOR)
 
 
 def give_answer(pending: Pending, outcome: object) -> Operation | None:

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
 from bucketq.segment import Key, key_of
-from bucketq.wanted import Wanted
+from bucketq.wanted import WANTED_MAX, Wanted, names_of
 
 _HEAP_SLACK = 64
-# The filters of recent dequeues. Each costs a look at the backlog after every commit.
+# The filters of recent dequeues, and the names in them. Each costs a look at the backlog after every commit.
 _ASKED_MAX = 64
+_ASKED_NAMES_MAX = 2 * WANTED_MAX
 # Looking a member up in its class is slow.
 _QUEUED = JobStatus.QUEUED
 
@@ -30,6 +31,9 @@ class ReadyLine:
         self._asked: dict[Wanted, None] = {}
         # About the bytes of all waiting jobs in the file.
         self.size = 0
+        # Those that wait for room for their limit key, with their places, and about their bytes.
+        self.aside: dict[str, Key] = {}
+        self.aside_size = 0
 
     @property
     def asked(self) -> Collection[Wanted]:
@@ -55,6 +59,8 @@ class ReadyLine:
     def change_count(self, job: Job, step: int) -> None:
         """Record that one more job waits, or (-1) one less."""
         self.size += step * line_bytes(job)
+        if step < 0 and self.aside.pop(job.id, None) is not None:
+            self.aside_size -= line_bytes(job)
         for name in (None, job.entrypoint):
             self._counts[name] += step
             if not self._counts[name]:
@@ -73,9 +79,12 @@ class ReadyLine:
 
     def note(self, wanted: Wanted) -> None:
         """Remember a filter as one of the recent ones."""
+        is_known = wanted in self._asked
         self._asked.pop(wanted, None)
         self._asked[wanted] = None
-        if len(self._asked) > _ASKED_MAX:
+        while not is_known and (
+            len(self._asked) > _ASKED_MAX or sum(len(names_of(one)) for one in self._asked) > _ASKED_NAMES_MAX
+        ):
             del self._asked[next(iter(self._asked))]
 
     def first(self, wanted: Wanted) -> Job | None:
@@ -107,9 +116,14 @@ class ReadyLine:
             heapq.heappop(heap)
         return None
 
-    def set_aside(self, entrypoint: str) -> None:
-        """Take the first one out of its entrypoint's heap; it waits elsewhere."""
-        heapq.heappop(self._heaps[entrypoint])
+    def set_aside(self, job: Job) -> bool:
+        """Take the first one out of its entrypoint's heap; it waits elsewhere. False if it did before."""
+        heapq.heappop(self._heaps[job.entrypoint])
+        if job.id in self.aside:
+            return False
+        self.aside[job.id] = key_of(job)
+        self.aside_size += line_bytes(job)
+        return True
 
     def forget(self, entrypoint: str) -> None:
         """Stop reading ahead for an entrypoint, until it is asked for again."""
@@ -118,6 +132,8 @@ class ReadyLine:
     def reset(self) -> None:
         """Let all stand in line again."""
         self._heaps.clear()
+        self.aside.clear()
+        self.aside_size = 0
 
     def _build(self, entrypoints: Iterable[str | None]) -> None:
         """Build the heaps that are missing, all in one pass."""

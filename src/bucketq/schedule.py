@@ -46,6 +46,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKNOWN = (CronSimError, ValueError, LookupError, OSError)
 # What makes no sense for a job that comes again and again.
 _ONCE_ONLY = ("run_at", "delay", "expires_at", "after", "if_dead", "if_exists", "traceparent", "tracestate")
+# A line of queue.json that somebody wrote may say more of a job; a batch would take it for one of its own.
+_OF_MODEL = (
+    *("id", "entrypoint", "payload", "priority", "created_at", "max_attempts", "max_crashes", "expires_at"),
+    *("timeout_s", "key", "key_for_s", "tenant", "limit_key", "if_dead", "traceparent", "tracestate"),
+)
 
 
 class Missed(StrEnum):
@@ -70,6 +75,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     next_at: Moment | None = None
     last_at: Moment | None = None
     job: Job
+
+    @property
+    def is_of_handler(self) -> bool:
+        """Whether it is what `cron=` or `every=` of a handler asks for: named like it, without arguments."""
+        return self.name == self.job.entrypoint and self.job.payload in (b"", b"{}")
 
     @property
     def is_known_here(self) -> bool:
@@ -99,7 +109,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     def job_of(self, tick: datetime, now: datetime) -> Job:
         """The job of a tick, the same whoever makes it."""
-        model = self.job
+        model = _model(self.job)
         expires_at = model.expires_at and tick + (model.expires_at - model.created_at)
         return replace(
             model,
@@ -272,6 +282,8 @@ def check_schedule(schedule: Schedule) -> None:
     check_new_job(job)
     if job.run_at is not None or job.after:
         raise ConfigurationError("a schedule says when its jobs run; it takes no run_at and no after")
+    if job != replace(_model(job), payload_object=job.payload_object, payload_size=job.payload_size):
+        raise ConfigurationError(f"the job of schedule {name!r} must be a new one, of no batch")
     if job.payload_object is not None or len(job.payload) > PAYLOAD_BYTES_MAX:
         raise PayloadError(
             f"the payload of schedule {name!r} is too large: the limit is {PAYLOAD_BYTES_MAX} bytes."
@@ -293,6 +305,11 @@ def check_schedule(schedule: Schedule) -> None:
         ) from error
     if schedule.after(job.created_at) is None:
         raise ConfigurationError(f"cron {schedule.cron!r} never comes")
+
+
+def _model(job: Job) -> Job:
+    """A job with nothing but what those set that make a schedule."""
+    return Job(**{name: getattr(job, name) for name in _OF_MODEL})
 
 
 def _enqueue_or_pass(job: Job, enqueue: Callable[[Job], object]) -> None:

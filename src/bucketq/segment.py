@@ -128,6 +128,12 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         """Whether the job at this place, which was in it once, is still in it."""
         return self.first <= key and key[2] not in self.holes
 
+    def is_left_of(self, before: "Segment") -> bool:
+        """Whether this is an earlier entry, but for jobs that have left it since."""
+        left = replace(before, count=self.count, first=self.first, holes=self.holes, in_line=self.in_line)
+        since = self.first >= before.first and self.holes[: len(before.holes)] == before.holes
+        return since and self == left
+
     def without(self, gone: Job) -> "Segment | None":
         """What is left of the segment when a job that is in it leaves."""
         if self.count == 1:

@@ -12,7 +12,7 @@ queue.json: see `segment`.
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -29,9 +29,7 @@ FORMAT = 1
 _LINE_BYTES_MIN = 40
 
 _ID, _KEY = b'"id":', b'"key":'
-# So few texts are looked for one by one, which is faster than to find all that could be one.
-_FEW = 4
-_MENTIONED = re.compile(rb'"(?:id|key)":"[^"\\]*"')
+_MENTIONED = re.compile(rb'"(?:id|key)":"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class Question(NamedTuple):
@@ -44,6 +42,14 @@ class Question(NamedTuple):
 class _Header(msgspec.Struct, frozen=True):
     format: Count
     entrypoint: str
+
+
+class _Keyed(msgspec.Struct):
+    limit_key: str | None = None
+
+
+# Much faster than to decode whole jobs.
+_decode_key = msgspec.json.Decoder(_Keyed).decode
 
 
 class SegmentWriter:
@@ -176,6 +182,8 @@ class SegmentLines:
         if header.entrypoint != segment.entrypoint or lines[-2:] != [b"]}", b""]:
             raise lost(segment, "it is not what queue.json says it is")
         self._lines = lines[:-2]
+        # Found out if anybody asks.
+        self._of_limit_keys: dict[str, list[int]] | None = None
 
     def check_new(self) -> None:
         """Raise CorruptStateError if the entry of a new segment does not fit its lines."""
@@ -228,6 +236,30 @@ class SegmentLines:
             raise lost(segment, f"{len(taken)} jobs are left in it, not {segment.count}")
         return taken, None
 
+    def limit_keys(self, segment: Segment) -> dict[str, Key]:
+        """Where the jobs of each limit key began when the segment was written; "" stands for no limit key."""
+        first = {key: numbers[0] for key, numbers in self._by_limit_key().items()}
+        return {key: key_of(self._job(number, segment)) for key, number in first.items()}
+
+    def first_of_key(self, segment: Segment, limit_key: str, number: int) -> list[Job]:
+        """The next jobs of a limit key that are still in the segment."""
+        lines = self._by_limit_key().get(limit_key, [])
+        start = bisect_left(lines, segment.first, key=lambda line: key_of(self._job(line, segment)))
+        jobs = (self._job(line, segment) for line in lines[start:])
+        return list(islice((job for job in jobs if segment.still_holds(key_of(job))), number))
+
+    def _by_limit_key(self) -> dict[str, list[int]]:
+        """The lines of each limit key."""
+        if self._of_limit_keys is None:
+            self._of_limit_keys = {}
+            for number, line in enumerate(self._lines):
+                try:
+                    limit_key = _decode_key(line.removesuffix(b",")).limit_key
+                except UNREADABLE as error:
+                    raise lost(self._segment, str(error)) from error
+                self._of_limit_keys.setdefault(limit_key or "", []).append(number)
+        return self._of_limit_keys
+
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""
         written = self.search([Question(job_id)])
@@ -236,15 +268,10 @@ class SegmentLines:
     def search(self, questions: Collection[Question]) -> dict[Question, Job]:
         """The jobs that were written to the segment with these ids or unique keys, as they were then."""
         needles = {(_KEY if one.is_key else _ID) + msgspec.json.encode(one.text): one for one in questions}
-        # A text with escaped characters may end elsewhere than at the first quote.
-        unusual = [needle for needle in needles if b"\\" in needle or len(needles) <= _FEW]
         found: dict[Question, Job] = {}
         for line in self._lines:
             # They may stand within a payload, too.
-            here = [needles[needle] for needle in unusual if needle in line]
-            if len(unusual) < len(needles):
-                here += [needles[text] for text in _MENTIONED.findall(line) if text in needles]
-            for question in here:
+            for question in [needles[text] for text in _MENTIONED.findall(line) if text in needles]:
                 job = decode_job(line.removesuffix(b","), f"segment {self._segment.name}")
                 if question.text == (job.key if question.is_key else job.id):
                     found[question] = job

@@ -20,6 +20,10 @@ from bucketq.segment_lines import Question, SegmentLines, still_in
 _CAPACITY_BYTES = 64 * 1024 * 1024
 # How many failed searches are remembered: a caller that waits for a job searches again and again.
 _ABSENT_MAX = 10_000
+# Of so many limit keys it is remembered where their jobs begin in a segment.
+_LIMIT_KEYS_MAX = 100_000
+# A dequeue waits for no more segments to fill its batch.
+_DEFERRALS_MAX = 100
 
 
 class Findings:
@@ -28,18 +32,28 @@ class Findings:
     It grows with the number of questions and of segments, not with their contents.
     """
 
-    def __init__(self, questions: Iterable[Question] = ()) -> None:
+    def __init__(self, questions: Iterable[Question] = (), deferrals_max: int = _DEFERRALS_MAX) -> None:
         # Numbered: a segment that was searched when there were n questions answers the first n of them.
         self.questions = {question: number for number, question in enumerate(dict.fromkeys(questions))}
         self._answers: dict[str, int] = {}
         self._found: dict[tuple[str, Question], Job | bytes] = {}
-        # How often the operation had to wait for a segment, and for which one it waits.
-        self.deferrals = 0
+        # How often the operation may still wait for a segment if it can be answered without.
+        self._deferrals_left = deferrals_max
         self._awaited: str | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an operation that can be answered without another segment should wait for it."""
+        return self._deferrals_left > 0
+
+    def ask(self, questions: Iterable[Question]) -> None:
+        """Add questions, so that each segment is searched once for all of them."""
+        for question in questions:
+            self.questions.setdefault(question, len(self.questions))
 
     def defer(self, needed: Needed) -> None:
         """Record that the operation waits for a segment."""
-        self.deferrals += 1
+        self._deferrals_left -= 1
         self._awaited = needed.name
 
     def learn_awaited(self, held: Mapping[str, SegmentLines | list[bytes]]) -> None:
@@ -53,8 +67,8 @@ class Findings:
 
     def has_answer(self, name: str, question: Question) -> bool:
         """Whether an object was searched for this."""
-        number = self.questions.setdefault(question, len(self.questions))
-        return number < self._answers.get(name, 0)
+        self.ask((question,))
+        return self.questions[question] < self._answers.get(name, 0)
 
     def get(self, name: str, question: Question) -> Job | bytes | None:
         """The job, or its line, as the object has it."""
@@ -89,6 +103,9 @@ class Shelf:
         self.keys = KeyShelf()
         # Segments and ids that are not in them, the most recent last.
         self._absent: dict[tuple[str, Question], None] = {}
+        # Where the jobs of limit keys begin in segments that were passed over: one that is not within reach
+        # need not be read again for that.
+        self._limit_keys: dict[str, dict[str, Key]] = {}
         # Those of the operation that is being applied.
         self.findings = Findings()
 
@@ -102,12 +119,12 @@ class Shelf:
             return segment in self.keys
         return segment.name in self._held and not isinstance(segment, DueSegment)
 
-    def has_room_for(self, segment: Needed) -> bool:
-        """Whether it would push no other out."""
+    def has_room_for(self, segment: Needed, under_way: int = 0) -> bool:
+        """Whether it would push no other out, nor what is under way."""
         if isinstance(segment, SegmentKeys):
             return True
         size = segment.segment.size if isinstance(segment, DueSegment) else segment.size
-        return self._size + size <= self.capacity_bytes
+        return self._size + under_way + size <= self.capacity_bytes
 
     @property
     def entries(self) -> int:
@@ -144,13 +161,15 @@ class Shelf:
     def remove(self, name: str) -> None:
         """Forget a segment that is not needed any more."""
         self._put_away(name)
+        self._limit_keys.pop(name, None)
         self.keys.remove(name)
 
     def keep_only(self, segments: Iterable[Segment], parts: Iterable[StagedPart]) -> None:
         """Forget all but these."""
         segments = list(segments)
         self.keys.keep_only(segments)
-        kept = {*(segment.name for segment in segments), *(part.name for part in parts)}
+        # An operation may bring segments that the queue does not refer to yet.
+        kept = {*(segment.name for segment in segments), *(part.name for part in parts), *self._pinned}
         for name in self._held.keys() - kept:
             self.remove(name)
         self._gone &= kept
@@ -175,6 +194,20 @@ class Shelf:
     ) -> tuple[list[Job], Segment | None]:
         """The next jobs of the segment, and what is left of it then."""
         return self._lines(segment).take(segment, jobs_max, bytes_max, until)
+
+    def first_of_key(self, segment: Segment, limit_key: str, number: int) -> list[Job]:
+        """The next jobs of a limit key that are still in the segment; "" stands for those without one."""
+        return self._lines(segment).first_of_key(segment, limit_key, number)
+
+    def limit_keys(self, segment: Segment) -> dict[str, Key]:
+        """Where the jobs of each limit key begin in a segment, or behind that."""
+        places = self._limit_keys.pop(segment.name, None)
+        if places is None:
+            places = self._lines(segment).limit_keys(segment)
+        self._limit_keys[segment.name] = places
+        while sum(map(len, self._limit_keys.values())) > _LIMIT_KEYS_MAX and len(self._limit_keys) > 1:
+            del self._limit_keys[next(iter(self._limit_keys))]
+        return places
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""

@@ -36,7 +36,8 @@ class JobTable:
         self.changed: set[str] | None = None
         self.turned = TurnedJobs()
         self.touched: dict[str, int] = {}
-        self._undo: list[tuple[str, Job | None]] = []
+        # Jobs as they were, and whether they were touched before.
+        self._undo: list[tuple[str, Job | None, bool]] = []
         # Who holds a unique key.
         self._keys: dict[str, str] = {}
         for job in self._jobs.values():
@@ -92,13 +93,15 @@ class JobTable:
     def roll_back(self, save_point: int) -> None:
         """Make it as it was at a save point."""
         undo = self._undo[save_point:]
-        for job_id, job in reversed(undo):
+        for job_id, job, was_touched in reversed(undo):
             self._set(job_id, self._jobs.get(job_id), job)
+            if not was_touched:
+                self.touched.pop(job_id, None)
         del self._undo[save_point:]
 
     def _set(self, job_id: str, previous: Job | None, job: Job | None) -> None:
         # The one place where jobs change, so that counts, heaps and undo log stay in step.
-        self._undo.append((job_id, previous))
+        self._undo.append((job_id, previous, job_id in self.touched))
         if previous is not None:
             self.touched[job_id] = previous.sequence
             self._count(previous, -1)

@@ -65,6 +65,11 @@ class Turns:
         """Those that tenants share."""
         return self._current.keys()
 
+    @property
+    def entrypoints(self) -> set[str]:
+        """Those of which tenants share a line."""
+        return {entrypoint for entrypoint, _ in self._current}
+
     def turn_of(self, job: Job) -> int:
         """The turn of a job that comes into line: the next one, or that of the job it replaces."""
         line = job.entrypoint, job.priority
@@ -194,9 +199,10 @@ class DealtJobs(NamedTuple):
 def dealt(jobs: Iterable[Job], turns: Turns) -> Iterator[DealtJobs]:
     """Give turns to the jobs of an entrypoint. Where turns count, each priority is dealt by itself."""
     jobs = sorted((replace(job, turn=0) if job.turn else job for job in jobs), key=key_of)
-    if not turns and all(job.tenant is None for job in jobs):
-        if jobs:
-            yield DealtJobs(jobs, {}, {})
+    if not jobs:
+        return
+    if jobs[0].entrypoint not in turns.entrypoints and all(job.tenant is None for job in jobs):
+        yield DealtJobs(jobs, {}, {})
         return
     for priority, group in groupby(jobs, key=lambda job: job.priority):
         of_priority = list(group)

@@ -33,7 +33,7 @@ from bucketq.job import Job, JobStatus
 from bucketq.ledger import SealedBatch, batch_content
 from bucketq.operation import Operation
 from bucketq.operation.chores import DropArchived, Merge, Seal, SortOut, Spill
-from bucketq.segment import DueSegment, Needed, Segment, SegmentKeys, key_of
+from bucketq.segment import DueSegment, Key, Needed, Segment, SegmentKeys, key_of
 from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.shelf import Shelf
@@ -89,6 +89,8 @@ class Upkeep:
         self._stays_open = stays_open
         self._is_closing = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # What is being read though nobody waits for it yet, with its bytes: only as much as finds room.
+        self._ahead: dict[str, int] = {}
         # What did not help is not tried again before there is more of it.
         self._futile_jobs = self._futile_bytes = 0
         self._futile_segments = 0
@@ -307,26 +309,32 @@ class Upkeep:
 
     async def _sort_out(self, due: DueSegment) -> None:
         """Write the due jobs of a scheduled segment in the order in which they will be served."""
-        segment, state = due.segment, self._committer.state
+        state = self._committer.state
         if self._objects is None:
             raise unreachable("scheduled jobs are")
-        if state is None or segment not in state.backlog:
+        # As it stands now: who asked for it may have taken jobs out of it in vain.
+        segment = next((one for one in state.backlog if one.name == due.name), None) if state else None
+        if state is None or segment is None or segment.status is not JobStatus.SCHEDULED:
             return  # another caller, or another process, has done it
         version = state.version
-        waiting, rest = list[Job](), list[Job]()
+        waiting, rest, places = list[Job](), list[Job](), dict[int, Key]()
         lines = SegmentLines(segment, await self._objects.read(segment.name))
         for number, job in enumerate(lines.jobs(segment)):
             if number % _JOBS_AT_A_STRETCH == 0:
                 await asyncio.sleep(0)
-            is_due = key_of(job) <= due.until
+            places[job.sequence] = key_of(job)
+            is_due = places[job.sequence] <= due.until
             (waiting if is_due else rest).append(replace(job, status=JobStatus.QUEUED) if is_due else job)
-        parts = [
-            WaitingPart(part, ahead, last)
-            for jobs, ahead, last in list(dealt(waiting, state.turns))
-            async for part, _ in self._objects.create_segments(each(jobs), version)
-        ]
-        left = [part async for part, _ in self._objects.create_segments(each(rest), version)]
-        await self._swap(self._objects, SortOut(segment, tuple(parts), tuple(left)), self._submit_at_once)
+        parts, left, stood = list[WaitingPart](), list[Segment](), list[tuple[Key, ...]]()
+        for dealt_jobs, ahead, last in list(dealt(waiting, state.turns)):
+            async for part, jobs in self._objects.create_segments(each(dealt_jobs), version):
+                parts.append(WaitingPart(part, ahead, last))
+                stood.append(tuple(places[job.sequence] for job in jobs))
+        async for part, jobs in self._objects.create_segments(each(rest), version):
+            left.append(part)
+            stood.append(tuple(places[job.sequence] for job in jobs))
+        operation = SortOut(segment, tuple(parts), tuple(left), tuple(stood))
+        await self._swap(self._objects, operation, self._submit_at_once)
 
     async def _swap(
         self,
@@ -359,8 +367,13 @@ class Upkeep:
 
     def _read_ahead(self, segments: Iterable[Needed]) -> None:
         shelf, hopeless = self._committer.shelf, self._hopeless()
+        under_way = {name for name, task in self._tasks.items() if not task.done()}
+        self._ahead = {name: size for name, size in self._ahead.items() if name in under_way}
         for segment in segments:
-            if segment not in shelf and shelf.has_room_for(segment) and segment.name not in hopeless:
+            if segment in shelf or segment.name in self._ahead or segment.name in hopeless:
+                continue
+            if shelf.has_room_for(segment, sum(self._ahead.values())):
+                self._ahead[segment.name] = _size_of(segment)
                 self._start(segment.name, partial(self._read, segment))
 
     def _hopeless(self) -> Collection[str]:

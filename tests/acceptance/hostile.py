@@ -103,9 +103,10 @@ class Answer:
 class Bystander(threading.Thread):
     """Has jobs done, one after the other, on a connection of its own."""
 
-    def __init__(self, port):
+    def __init__(self, port, rest_s):
         super().__init__(daemon=True)
         self._port = port
+        self._rest_s = rest_s
         self._stopping = threading.Event()
         self.done = 0
         self.trouble = None
@@ -122,6 +123,7 @@ class Bystander(threading.Thread):
                 assert claimed | wanted == claimed, (claimed, wanted)
                 self._ask(line, f"/v1/jobs/{job_id}/complete", {"workerId": "b"})
                 self.done += 1
+                self._stopping.wait(self._rest_s)
         except Exception as error:
             self.trouble = error
         finally:
@@ -149,11 +151,11 @@ class Bystander(threading.Thread):
 
 
 @contextmanager
-def besieged(folder, *options, bytes_max=32 * MB):
-    """A broker on a file, with a bystander; afterwards all must be well."""
+def besieged(folder, *options, bytes_max=32 * MB, rest_s=0.02):
+    """A broker on a file, with a bystander, who rests between two jobs; afterwards all must be well."""
     with served(f"file://{folder}/queue.json", *options) as broker:
         target = Besieged(broker)
-        bystander = Bystander(target.http_port)
+        bystander = Bystander(target.http_port, rest_s)
         bystander.start()
         try:
             bystander.go_on()

@@ -11,6 +11,7 @@ from bucketq import ConfigurationError, DirectQueue, ForbiddenError, Job, JobSta
 from bucketq.limits import Limit, Limits
 from bucketq.operation import Adopt
 from bucketq.schedule import Schedule
+from tests.acceptance.hosted import hosted
 from tests.acceptance.served import served, url_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,7 +39,7 @@ async def test_it_takes_an_admin(tmp_path):
 
 
 async def test_what_another_queue_cannot_have_had_is_refused(tmp_path):
-    with served(f"file://{tmp_path}/queue.json") as broker:
+    with hosted(f"file://{tmp_path}/queue.json") as broker:
         async with bucketq.connect(url_of("grpc", broker)) as q:
             for holding in (
                 job(entrypoint=""),

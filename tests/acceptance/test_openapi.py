@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from bucketq.broker.openapi import openapi
-from tests.acceptance.served import served
+from tests.acceptance.hosted import hosted
 
 # A stream of events has no end; tests/rest/test_events.py reads it.
 schema = schemathesis.openapi.from_dict(openapi()).exclude(path="/v1/events")
@@ -18,8 +18,7 @@ schema = schemathesis.openapi.from_dict(openapi()).exclude(path="/v1/events")
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    with served(f"file://{tmp_path_factory.mktemp('openapi')}/queue.json") as broker:
-        broker.wait_for("leading")
+    with hosted(f"file://{tmp_path_factory.mktemp('openapi')}/queue.json") as broker:
         yield f"http://{broker.http}"
 
 

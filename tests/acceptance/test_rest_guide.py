@@ -8,7 +8,7 @@ import pytest
 
 from bucketq.broker.calls import CALLS
 from bucketq.broker.openapi import openapi
-from tests.acceptance.served import served
+from tests.acceptance.hosted import hosted
 from tests.deploy.files import tool
 from tests.docs.blocks import ROOT, blocks
 
@@ -50,8 +50,7 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path):
     tool("curl")
-    with served(f"file://{tmp_path}/queue.json") as broker:
-        broker.wait_for("leading")
+    with hosted(f"file://{tmp_path}/queue.json") as broker:
         yield Shell(f"http://{broker.http}")
 
 

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from tests.acceptance.served import served
+from tests.acceptance.hosted import hosted
 
 
 class Client:
@@ -41,8 +41,7 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path):
-    with served(f"file://{tmp_path}/queue.json") as broker:
-        broker.wait_for("leading")
+    with hosted(f"file://{tmp_path}/queue.json") as broker:
         yield Client(f"http://{broker.http}")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import time
 
 import grpc
@@ -13,10 +14,14 @@ from grpc_status import rpc_status
 
 import bucketq
 from bucketq import BrokerUnavailableError, DirectQueue, LocalFileSystemStorage, OutcomeUnknownError, Settings
+from bucketq.cli.__main__ import main
+from bucketq.remote import lane
 from bucketq.v1 import queue_pb2 as pb
+from tests.acceptance.hosted import hosted
 from tests.acceptance.served import WAYS, Served, served, url_of
 
-QUICK = ("--heartbeat-interval-s", "0.3", "--heartbeat-timeout-s", "1.5")
+# A second is enough for a busy machine to beat in, and little to wait for.
+QUICK = ("--heartbeat-interval-s", "0.2", "--heartbeat-timeout-s", "1")
 
 
 @pytest.fixture
@@ -59,12 +64,11 @@ async def test_a_client_works_while_leaders_come_and_go(url, way):
                         assert len(await other.dequeue("mail", wait=10)) == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url, way):
+async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url):
     with served(url, *QUICK) as first:
         first.wait_for("leading")
         with served(url, *QUICK) as second:
-            async with bucketq.connect(url_of(way, first, second)) as q:
+            async with bucketq.connect(url_of("grpc", first, second)) as q:
                 await q.enqueue("mail", 1)
                 first.signal(signal.SIGSTOP)
                 await q.enqueue("mail", 2)
@@ -76,7 +80,7 @@ async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url, w
 
 
 async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, tmp_path):
-    with served(url) as broker:
+    with hosted(url) as broker:
         async with bucketq.connect(f"grpc://{broker.address}") as q:
             waiting = asyncio.create_task(q.dequeue("mail", wait=20))
             direct = DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json"))
@@ -89,7 +93,7 @@ async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, t
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_broker_that_is_told_to_stop_finishes_what_was_begun(url, way):
-    with served(url, "--commit-interval-s", "1") as broker:
+    with served(url, "--commit-interval-s", "0.3") as broker:
         broker.wait_for("leading")
         async with bucketq.connect(url_of(way, broker), settings=Settings(retry_for_s=0.5)) as q:
             await q.stats()
@@ -127,7 +131,6 @@ async def test_a_hundred_callers_share_the_writes_of_a_second(url, tmp_path):
             assert (await q.stats()).queued == 300
             # Those of a second are there from the beginning.
             assert commits <= 2 * took_s + 2
-            assert took_s < 10
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -137,43 +140,26 @@ async def test_without_a_broker_a_client_says_so_and_what_to_do(way):
             await q.enqueue("mail")
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_broker_that_dies_and_is_not_followed_leaves_the_outcome_open(url, way):
+async def test_a_broker_that_dies_and_is_not_followed_leaves_the_outcome_open_and_deadlines_hold(url):
     with served(url) as broker:
         broker.wait_for("leading")
-        async with bucketq.connect(url_of(way, broker), settings=Settings(retry_for_s=0.5)) as q:
+        async with bucketq.connect(url_of("http", broker), settings=Settings(retry_for_s=0.5)) as q:
             await q.enqueue("mail")
             broker.signal(signal.SIGSTOP)
             with pytest.raises(OutcomeUnknownError):
                 await q.enqueue("mail")
-
-
-async def test_a_deadline_is_honoured(url):
-    with served(url) as broker:
-        broker.wait_for("leading")
-        async with bucketq.connect(f"grpc://{broker.address}") as q:
-            await q.enqueue("mail")
-            broker.signal(signal.SIGSTOP)
-            began_s = time.monotonic()
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(0.2):
                     await q.enqueue("mail")
-            assert time.monotonic() - began_s < 4
-            broker.signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (["--host", "0.0.0.0"], "--insecure"),
-        (["--heartbeat-interval-s", "20"], "below"),
-        (["--log-level", "loud"], "not one of 'debug'"),
-        (["--commit-interval-s", "-1"], "commit_interval_s"),
         (["--commit-interval-s", "7"], "too short"),
         (["--writes-per-s", "0.5"], "too short"),
         (["--reads-per-s", "-1"], "a rate is"),
-        (["--grpc-port", "70000"], "65535"),
-        (["--no-grpc", "--grpc-port", "7421"], "--no-grpc and --grpc-port"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
@@ -184,9 +170,26 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(url, options, says):
     assert says in line["message"]
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--heartbeat-interval-s", "20"], "below"),
+        (["--log-level", "loud"], "not one of 'debug'"),
+        (["--commit-interval-s", "-1"], "commit_interval_s"),
+        (["--grpc-port", "70000"], "65535"),
+        (["--no-grpc", "--grpc-port", "7421"], "--no-grpc and --grpc-port"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_one_sentence(url, capsys, options, says):
+    assert main(["serve", url, *options]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("bucketq: ")
+    assert says in line
+
+
 def test_a_port_that_is_taken_is_told(url):
-    with served(url) as first:
-        port = first.address.rpartition(":")[2]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
         second = Served(url, "--grpc-port", port, "--http-port", "0")
         assert second.wait() == 2
         assert port in second.log[-1]["message"]
@@ -200,10 +203,8 @@ def test_options_come_from_the_environment_too(url):
 
 @pytest.fixture
 def channel(url):
-    with served(url) as broker:
-        broker.wait_for("leading")
-        with grpc.insecure_channel(broker.address) as channel:
-            yield channel
+    with hosted(url) as broker, grpc.insecure_channel(broker.address) as channel:
+        yield channel
 
 
 def ask(channel, method, request, response):
@@ -322,20 +323,17 @@ def test_a_result_in_a_batch_that_is_no_json_harms_nobody(channel):
 
 
 def test_a_broker_that_waits_tells_who_leads_and_is_not_serving(url):
-    with served(url) as first:
-        first.wait_for("leading")
-        with served(url) as second:
-            second.wait_for("another broker leads")
-            with grpc.insecure_channel(second.address) as channel:
-                with pytest.raises(grpc.RpcError) as refused:
-                    ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse)
-                assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-                assert first.address in refused.value.details()
-                leader = ask(channel, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
-                assert (leader.address, leader.is_me) == (first.address, False)
-                assert health(channel) == health_pb2.HealthCheckResponse.NOT_SERVING
-            with grpc.insecure_channel(first.address) as channel:
-                assert health(channel) == health_pb2.HealthCheckResponse.SERVING
+    with hosted(url) as first, hosted(url, leads=False) as second:
+        with grpc.insecure_channel(second.address) as channel:
+            with pytest.raises(grpc.RpcError) as refused:
+                ask(channel, "Stats", pb.StatsRequest(), pb.StatsResponse)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert first.address in refused.value.details()
+            leader = ask(channel, "Leader", pb.LeaderRequest(), pb.LeaderResponse)
+            assert (leader.address, leader.is_me) == (first.address, False)
+            assert health(channel) == health_pb2.HealthCheckResponse.NOT_SERVING
+        with grpc.insecure_channel(first.address) as channel:
+            assert health(channel) == health_pb2.HealthCheckResponse.SERVING
 
 
 def health(channel):
@@ -350,8 +348,7 @@ def test_the_server_describes_itself(channel):
 
 
 def test_the_leader_stands_in_the_file(url, tmp_path):
-    with served(url) as broker:
-        broker.wait_for("leading")
+    with hosted(url) as broker:
         leader = json.loads((tmp_path / "queue.json").read_bytes())["leader"]
         assert (leader["address"], leader["epoch"]) == (broker.address, 1)
 
@@ -444,7 +441,7 @@ def test_a_refused_transaction_removes_nothing_that_it_names(channel, tmp_path):
 
 
 async def test_one_callers_mistake_is_no_other_callers(url):
-    with served(url) as broker:
+    with hosted(url) as broker:
         async with bucketq.connect(f"grpc://{broker.address}") as q:
             await q.enqueue("mail")
             outcomes = await asyncio.gather(
@@ -461,7 +458,7 @@ async def test_one_callers_mistake_is_no_other_callers(url):
 
 
 async def test_many_large_results_do_not_pass_what_a_message_may_hold(url):
-    with served(url) as broker:
+    with hosted(url) as broker:
         async with bucketq.connect(f"grpc://{broker.address}") as q:
             await q.enqueue_many("mail", range(1500))
             jobs = await q.dequeue(batch_size=1500)
@@ -475,13 +472,10 @@ async def test_a_new_client_that_asks_the_wrong_broker_first_is_served(url, tmp_
     await DirectQueue(LocalFileSystemStorage(tmp_path / "queue.json")).enqueue("mail")
     path = tmp_path / "queue.json"
     path.write_bytes(path.read_bytes().replace(b'"epoch":0', b'"epoch":0,"forgotten_sessions":1'))
-    with served(url, *QUICK) as first:
-        first.wait_for("leading")
-        with served(url, *QUICK) as second:
-            second.wait_for("another broker leads")
-            async with bucketq.connect(url_of(way, second, first)) as q:
-                await q.enqueue("mail")
-                assert (await q.stats()).enqueued_total == 2
+    with hosted(url) as first, hosted(url, leads=False) as second:
+        async with bucketq.connect(url_of(way, second, first)) as q:
+            await q.enqueue("mail")
+            assert (await q.stats()).enqueued_total == 2
 
 
 def test_a_large_payload_is_read_apart_from_its_job(channel):
@@ -510,13 +504,14 @@ def test_a_queue_that_no_waiting_will_mend_is_refused_at_the_start(url, tmp_path
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_client_that_gave_up_waiting_is_closed_soon(way):
-    began_s = time.monotonic()
-    async with bucketq.connect(f"{way}://localhost:1") as q:
-        for call in (q.enqueue("mail"), q.dequeue(wait=60)):
+async def test_a_client_that_gave_up_waiting_is_closed_without_it(way, monkeypatch):
+    monkeypatch.setattr(lane, "_LAST_TRY_S", 0.2)
+    # What was given up goes on being tried for 1,000 s, and a close that waited for it would not end here.
+    q = bucketq.connect(f"{way}://localhost:1", settings=Settings(retry_for_s=1000))
+    async with asyncio.timeout(60), q:
+        for call in (q.enqueue("mail"), q.dequeue(wait=1000)):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(call, 0.5)
-    assert time.monotonic() - began_s < 15
+                await asyncio.wait_for(call, 0.1)
 
 
 async def test_a_broker_may_speak_http_alone(url, tmp_path):

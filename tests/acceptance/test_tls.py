@@ -17,13 +17,13 @@ import bucketq
 import bucketq.sync
 from bucketq import BrokerUnavailableError, ConfigurationError, ForbiddenError, Settings, Tls, open_storage
 from bucketq.broker.serving import serving
-from bucketq.broker.tokens import new_token
+from bucketq.broker.tokens import Tokens, new_token
 from tests.acceptance.certificates import Authority
-from tests.acceptance.served import served
+from tests.acceptance.hosted import hosted
+from tests.acceptance.served import WAYS, served, url_of
 
-QUICK = ("--heartbeat-interval-s", "0.3", "--heartbeat-timeout-s", "1.5")
+QUICK = ("--heartbeat-interval-s", "0.2", "--heartbeat-timeout-s", "1")
 SHORT = Settings(retry_for_s=0.3)
-WAYS = ["grpc", "http", "ws"]
 
 
 @pytest.fixture
@@ -80,16 +80,15 @@ async def work(q):
     return job
 
 
-@pytest.mark.parametrize("way", WAYS)
 async def test_work_goes_on_encrypted_and_with_tokens_while_leaders_come_and_go(
-    url, options, authority, tokens, way
+    url, options, authority, tokens
 ):
     variables, worker, viewer = tokens
     with served(url, *options, **variables) as first:
         first.wait_for("leading")
         with served(url, *options, **variables) as second:
             second.wait_for("another broker leads")
-            where = addresses(way, second, first)
+            where = addresses("grpc", second, first)
             async with bucketq.connect(where, token=worker, tls=authority.client()) as q:
                 await work(q)
                 first.signal(signal.SIGKILL)
@@ -222,18 +221,17 @@ def test_a_token_may_be_in_a_file_and_its_variable_names_one(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_is_not_taken_along_to_a_leader_elsewhere(url, tmp_path, way):
+async def test_a_token_is_not_taken_along_to_a_leader_elsewhere(url, way):
     secret, token = new_token("w", ["producer"])
-    variables = {"BUCKETQ_TOKENS": token.line}
+    tokens = Tokens([token])
     # What a standby says of the leader's address is followed, but not with a token in the open.
-    with served(url, "--advertise", "queue.example", *QUICK, **variables) as first:
-        first.wait_for("leading")
-        with served(url, *QUICK, **variables) as second:
-            second.wait_for("another broker leads")
-            where = addresses(way, second).replace("s://", "://")
-            async with bucketq.connect(where, token=secret, settings=SHORT) as q:
-                with pytest.raises(ConfigurationError, match=r"queue\.example.*unencrypted"):
-                    await q.enqueue("mail")
+    with (
+        hosted(url, advertise="queue.example", tokens=tokens),
+        hosted(url, leads=False, tokens=tokens) as standby,
+    ):
+        async with bucketq.connect(url_of(way, standby), token=secret, settings=SHORT) as q:
+            with pytest.raises(ConfigurationError, match=r"queue\.example.*unencrypted"):
+                await q.enqueue("mail")
 
 
 APP = """

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.cli.typed import typed
+
 
 def run(tmp_path, *arguments):
     """Run the command where there is no NiceGUI."""
@@ -26,8 +28,7 @@ def test_without_the_extra_it_is_named(tmp_path, arguments):
     assert done.stderr.strip() == "bucketq: the dashboard takes an extra: pip install 'bucketq[dashboard]'"
 
 
-def test_a_queue_of_one_process_has_no_dashboard_of_its_own():
-    command = [sys.executable, "-m", "bucketq", "dashboard", "memory://", "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "memory://" in done.stderr
+def test_a_queue_of_one_process_has_no_dashboard_of_its_own(capsys):
+    told = typed(capsys, "dashboard", "memory://", "--port", "0")
+    assert told.code == 2
+    assert "memory://" in told.err

@@ -1,5 +1,6 @@
 """`bucketq diff`: files, queues, brokers, and versions of an object."""
 
+import json
 import shutil
 
 import boto3
@@ -83,7 +84,7 @@ def test_jobs_that_moved_to_segments_are_told(tmp_path, run, monkeypatch):
     assert kinds.count("segment") >= 1
 
 
-def test_versions_that_a_bucket_keeps_are_compared(tmp_path, run, monkeypatch):
+def test_a_bucket_is_looked_at_and_the_versions_that_it_keeps_are_compared(tmp_path, run, monkeypatch):
     with seaweedfs(tmp_path) as server:
         options = server.options
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
@@ -115,6 +116,9 @@ def test_versions_that_a_bucket_keeps_are_compared(tmp_path, run, monkeypatch):
         to_now = changes(run("diff", url, "--from", oldest, "--json"))
         assert ("completed", first) in to_now
         assert to_now["enqueued", second] == "queued"
+        assert [json.loads(line)["id"] for line in run("jobs", url, "--json").out.splitlines()] == [second]
+        assert run("stats", url, "--json").json["completedTotal"] == 1
+        assert first in run("archive", url).out
         missing = run("diff", url, "--from", "0" * 32)
         assert (missing.code, missing.out) == (2, "")
         assert missing.err.count("\n") == 1

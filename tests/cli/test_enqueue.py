@@ -110,6 +110,18 @@ def test_lines_of_a_file_may_be_any_text(on_file, run, tmp_path):
     assert [job.payload for job in on_file.jobs()] == [b"ada", b"bob"]
 
 
+def test_lines_end_in_any_way_and_blank_ones_are_none(on_file, run, stdin):
+    with stdin(b' {"n": 1} \r\n\r\n   \n{"n": 2}'):
+        assert run("enqueue", "send", "--lines", "-").out == "2 jobs enqueued\n"
+    assert [job.payload for job in on_file.jobs()] == [b'{"n":1}', b'{"n":2}']
+
+
+def test_raw_lines_are_taken_as_they_are(on_file, run, stdin):
+    with stdin(b"  a b \t\r\n\n\xff \n \n"):
+        assert run("enqueue", "send", "--lines", "--raw", "-").out == "3 jobs enqueued\n"
+    assert [job.payload for job in on_file.jobs()] == [b"  a b \t", b"\xff ", b" "]
+
+
 def test_a_line_that_is_no_json_is_named_and_nothing_is_enqueued(q, run, stdin):
     with stdin(b"".join(b"%d\n" % number for number in range(5000)) + b"{oops\n"):
         told = run("enqueue", "mail", "--lines", "-")
@@ -175,12 +187,10 @@ def test_wait_tells_of_a_job_that_failed(worker, run):
 
 
 def test_wait_tells_that_nobody_was_in_time(on_file, run):
-    told = run("enqueue", "nobody", "--wait", "1s")
-    assert (told.code, told.out) == (1, "")
-    assert "not finished after 1 s" in told.err
-    assert on_file.stats().queued == 1
     told = run("enqueue", "nobody", "--wait", "1s", "--json")
     assert told.code == 1
+    assert "not finished after 1 s" in told.err
+    assert on_file.stats().queued == 1
     assert on_file.find(told.json["id"]).entrypoint == "nobody", "a program can go on with it"
 
 

@@ -37,12 +37,14 @@ def test_from_nothing_to_a_finished_job_by_what_init_says(bucketq_in):
     enqueue, work, stats, archive = commands
     assert (enqueue[0], work[0], stats, archive) == ("enqueue", "work", ["stats"], ["archive"])
     job_id = bucketq_in(*enqueue).stdout.strip()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "bucketq", *work], cwd=bucketq_in.folder, stderr=subprocess.PIPE
-    )
-    waited = bucketq_in("enqueue", "hello", '{"name": "Bob"}', "--wait", "30s")
-    worker.send_signal(signal.SIGINT)
-    worker.communicate(timeout=30)
+    command = [sys.executable, "-m", "bucketq", *work]
+    with subprocess.Popen(command, cwd=bucketq_in.folder, stderr=subprocess.PIPE) as worker:
+        try:
+            waited = bucketq_in("enqueue", "hello", '{"name": "Bob"}', "--wait", "30s")
+            worker.send_signal(signal.SIGINT)
+            worker.communicate(timeout=60)
+        finally:
+            worker.kill()
     assert (waited.returncode, waited.stdout) == (0, '"Hello, Bob!"\n')
     assert bucketq_in(*stats).returncode == 0
     finished = [json.loads(line) for line in bucketq_in(*archive, "--json").stdout.splitlines()]
@@ -50,24 +52,23 @@ def test_from_nothing_to_a_finished_job_by_what_init_says(bucketq_in):
     assert bucketq_in("verify").returncode == 0
 
 
-def test_twice_changes_nothing(bucketq_in):
-    bucketq_in("init")
+def test_twice_changes_nothing(tmp_path, capsys):
+    typed(capsys, "init")
     for name in ("bucketq.toml", "jobs.py"):
-        (bucketq_in.folder / name).write_text("# mine")
-    again = bucketq_in("init")
-    assert again.returncode == 0
-    assert again.stdout.count("stays as it is") == 2
-    assert [(bucketq_in.folder / name).read_text() for name in ("bucketq.toml", "jobs.py")] == ["# mine"] * 2
+        (tmp_path / name).write_text("# mine")
+    again = typed(capsys, "init")
+    assert again.code == 0
+    assert again.out.count("stays as it is") == 2
+    assert [(tmp_path / name).read_text() for name in ("bucketq.toml", "jobs.py")] == ["# mine"] * 2
 
 
-def test_a_url_is_taken_and_one_that_cannot_be_leaves_nothing_behind(bucketq_in, tmp_path):
-    refused = bucketq_in("init", "ftp://host/queue.json")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert list(bucketq_in.folder.iterdir()) == []
-    url = f"file://{tmp_path}/elsewhere.json"
-    assert bucketq_in("init", url).returncode == 0
-    bucketq_in("enqueue", "hello", '{"name": "Ada"}')
-    assert Path(tmp_path / "elsewhere.json").exists()
+def test_a_url_is_taken_and_one_that_cannot_be_leaves_nothing_behind(tmp_path, capsys):
+    refused = typed(capsys, "init", "ftp://host/queue.json")
+    assert (refused.code, refused.out) == (2, "")
+    assert list(tmp_path.iterdir()) == []
+    assert typed(capsys, "init", f"file://{tmp_path}/elsewhere.json").code == 0
+    typed(capsys, "enqueue", "hello", '{"name": "Ada"}')
+    assert (tmp_path / "elsewhere.json").exists()
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="no folder here that nobody can write to")

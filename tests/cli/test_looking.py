@@ -1,4 +1,4 @@
-"""Looking at a queue from the command line, on a file, a bucket and by way of a broker."""
+"""Looking at a queue from the command line, on a file and by way of a broker."""
 
 import json
 import os
@@ -20,8 +20,7 @@ import pytest
 import bucketq.sync
 from bucketq.cli.__main__ import main
 from bucketq.told import JobTold
-from tests.acceptance.served import Served
-from tests.contract.servers import BUCKET, seaweedfs
+from tests.acceptance.served import served
 
 
 def on_file(folder):
@@ -34,24 +33,12 @@ def file_url(folder):
 
 
 @contextmanager
-def bucket_url(folder):
-    with seaweedfs(folder) as server, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.options["access_key_id"])
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.options["secret_access_key"])
-        yield f"s3://{BUCKET}/queue.json?endpoint_url={server.endpoint_url}"
-
-
-@contextmanager
 def broker_url(folder):
-    served = Served(on_file(folder), "--grpc-port", "0", "--http-port", "0")
-    try:
-        yield f"grpc://{served.address}"
-    finally:
-        served.signal(signal.SIGTERM)
-        served.wait()
+    with served(on_file(folder)) as broker:
+        yield f"grpc://{broker.address}"
 
 
-WAYS = {"file": file_url, "bucket": bucket_url, "broker": broker_url}
+WAYS = {"file": file_url, "broker": broker_url}
 
 
 @pytest.fixture
@@ -268,12 +255,16 @@ def on_terminal(command, *, until, **variables):
     )
     os.close(slave)
     shown = b""
-    with suppress(OSError):  # that is how a terminal ends
-        while until not in shown and (piece := os.read(master, 65536)):
-            shown += piece
-    process.send_signal(signal.SIGINT)
-    process.wait(20)
-    os.close(master)
+    try:
+        with suppress(OSError):  # that is how a terminal ends
+            while until not in shown and (piece := os.read(master, 65536)):
+                shown += piece
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
     return shown.decode()
 
 
@@ -300,9 +291,10 @@ def watching(*arguments):
     try:
         yield process.stdout
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     finally:
         process.kill()
+        process.wait()
         process.stdout.close()
 
 

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bucketq.cli.__main__ import main
-from tests.acceptance.served import served, url_of
+from tests.acceptance.hosted import hosted
+from tests.acceptance.served import url_of
 
 
 class Told(NamedTuple):
@@ -34,5 +35,5 @@ def queue_url(way, folder):
     if way == "file":
         yield url
     else:
-        with served(url) as broker:
+        with hosted(url) as broker:
             yield url_of(way, broker)

@@ -40,6 +40,13 @@ class Patient:
 
 
 @pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one process count for a moment, where a test is about something else."""
+    monkeypatch.setattr("bucketq.doctor.counting._PROCESSES", 1)
+    monkeypatch.setattr("bucketq.doctor.counting._TIMES", 2)
+
+
+@pytest.fixture
 def patient_at(request: pytest.FixtureRequest) -> Any:
     def make(server: str, **options: str) -> Patient:
         url = f"{SCHEMES[server]}://{BUCKET}/{request.node.name}/the queue.json"
@@ -112,7 +119,9 @@ async def test_a_server_that_lies_only_now_and_then_is_found_out() -> None:
         assert await patient.left_behind() == []
 
 
-async def test_a_server_that_wants_fewer_requests_is_found_sound() -> None:
+async def test_a_server_that_wants_fewer_requests_is_found_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bucketq.doctor.room._SLOW_DOWN_S", 0.2)
+    monkeypatch.setattr("bucketq.doctor.counting._FOR_S", 1.5)
     fake = FakeGCS()
     fake.write_every_s = 0.1
     with patient_of(fake) as patient:
@@ -124,6 +133,7 @@ async def test_a_server_that_wants_fewer_requests_is_found_sound() -> None:
         assert await patient.left_behind() == []
 
 
+@pytest.mark.usefixtures("short")
 async def test_an_object_that_is_not_listed_at_once_is_told(monkeypatch) -> None:
     async def nothing(objects: CloudObjects, prefix: str = "") -> AsyncIterator[ObjectInfo]:
         for info in list[ObjectInfo]():
@@ -136,6 +146,7 @@ async def test_an_object_that_is_not_listed_at_once_is_told(monkeypatch) -> None
     assert "is not listed" in finding.found
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
     ("ahead_s", "level", "found"),
     [
@@ -153,6 +164,7 @@ async def test_clocks_that_disagree_are_told(ahead_s: int, level: Level, found: 
     assert found in finding.found
 
 
+@pytest.mark.usefixtures("short")
 async def test_what_killed_processes_left_is_removed_after_an_hour() -> None:
     fake = FakeGCS()
     with patient_of(fake) as patient:
@@ -165,6 +177,7 @@ async def test_what_killed_processes_left_is_removed_after_an_hour() -> None:
     assert about(findings, "probes")[0].found.startswith("1 were left")
 
 
+@pytest.mark.usefixtures("short")
 async def test_what_others_try_right_now_stays_however_wrong_the_clocks_are() -> None:
     fake = FakeGCS()
     fake.ahead = timedelta(hours=-2)
@@ -262,6 +275,7 @@ async def test_who_may_only_read_is_told_so_and_sees_the_queue(patient_at) -> No
     assert "1 waiting" in about(findings, "queue")[0].found
 
 
+@pytest.mark.usefixtures("short")
 async def test_probes_that_cannot_be_removed_are_named(behind_proxy: Patient, proxy: FaultProxy) -> None:
     # Azure is asked to delete by a POST.
     is_azure = behind_proxy.url.startswith("az:")
@@ -288,6 +302,7 @@ async def test_trouble_on_the_way_is_a_finding(
     assert await behind_proxy.left_behind() == []
 
 
+@pytest.mark.usefixtures("short")
 async def test_a_bucket_that_keeps_versions_is_told(seaweedfs: Server) -> None:
     client = boto3.client(
         "s3",

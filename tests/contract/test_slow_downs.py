@@ -12,7 +12,7 @@ from bucketq import BrokerQueue, GCSStorage, Settings
 from .gcs_fake import FakeGCS, running
 from .servers import BUCKET, Server
 
-FOR_S = 6.0
+FOR_S = 3.0
 
 
 @pytest.fixture

@@ -161,9 +161,9 @@ async def test_object_that_landed_and_lost_its_answer_is_not_told_as_existing(
 async def test_time_for_an_object_grows_with_its_size(
     storage: CloudStorage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await storage.objects.create("small", bytes(100))
     monkeypatch.setattr("bucketq.storage.cloud_objects.TIMEOUT_S", 0.5)
     monkeypatch.setattr("bucketq.storage.cloud_objects._SLOWEST_BYTES_PER_S", 10_000)
-    await storage.objects.create("small", bytes(100))
     proxy.pause_s = 1
     await storage.objects.create("large", bytes(100_000))
     assert await storage.objects.read("large") == bytes(100_000)

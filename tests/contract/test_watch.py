@@ -149,7 +149,17 @@ def test_where_the_kernel_has_no_watch_left_the_file_is_looked_at(tmp_path):
             assert watching.stdout.readline() == "told\n"
 
 
+@pytest.fixture
+def little_garbage():
+    """Leave alone what other tests keep: to look through all of it takes a second, each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it has no /proc")
+@pytest.mark.usefixtures("little_garbage")
 async def test_a_closed_queue_leaves_no_descriptor(tmp_path):
     def watches():
         return sum("inotify" in what for what in descriptors().values())
@@ -174,7 +184,8 @@ async def test_a_closed_queue_leaves_no_descriptor(tmp_path):
     for number in range(1, 6):
         await wait_once(number)
     gc.collect()
-    assert descriptors() == before
+    # Sockets of earlier tests may be closed meanwhile.
+    assert descriptors().items() <= before.items()
 
 
 class Counted(LocalFileSystemStorage):

@@ -1,4 +1,4 @@
-"""One browser and one broker for all tests of a module."""
+"""One browser for all tests of this process, and one broker for those of a module."""
 
 import pytest
 import pytest_asyncio
@@ -7,7 +7,7 @@ from tests.acceptance.served import served
 from tests.dashboard.browser import browser, need_chromium
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium():
     async with browser() as chromium:
         yield chromium

@@ -16,7 +16,7 @@ from tests.dashboard.alone import shown
 from tests.dashboard.browser import opened
 from tests.dashboard.test_sign_in import Tokens
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def queued(page):

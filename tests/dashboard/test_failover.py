@@ -11,7 +11,7 @@ from tests.acceptance.served import served, url_of
 from tests.dashboard.alone import shown
 from tests.dashboard.browser import opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BEATS = ("--dashboard", "--heartbeat-interval-s", "1", "--heartbeat-timeout-s", "7")
 

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from tests.acceptance.served import served
 from tests.dashboard.browser import GONE, PHONE, opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GROUND = "getComputedStyle(document.body).backgroundColor"
 PAGES = ("Overview", "Entrypoints", "Jobs", "Dead letters", "Schedules", "Workers", "Brokers", "Report")

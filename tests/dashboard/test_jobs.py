@@ -7,13 +7,13 @@ from playwright.async_api import expect
 import bucketq
 from tests.dashboard.browser import PHONE, opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DEEP = 45_000
 EVIL = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def queue(broker):
     async with bucketq.connect(f"grpc://{broker.address}") as queue:
         queue.deep = await queue.enqueue_many("resize", ({"image": n} for n in range(DEEP)))

@@ -6,7 +6,7 @@ from playwright.async_api import expect
 import bucketq
 from tests.dashboard.browser import opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_an_empty_queue_says_how_to_begin_and_then_shows_what_comes(chromium, broker, dashboard):

@@ -9,7 +9,7 @@ from tests.acceptance.served import served
 from tests.dashboard.browser import PHONE, eventually, need_chromium, opened
 from tests.dashboard.scene import REPORT, fill
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # What Chromium says of the script in the report, which must not run.
 BLOCKED = "Blocked script execution in 'about:srcdoc'"
@@ -40,7 +40,7 @@ def shop(tmp_path_factory):
         yield broker
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def queue(shop):
     async with bucketq.connect(f"grpc://{shop.address}") as queue:
         queue.ids = await fill(queue)

@@ -9,7 +9,7 @@ import bucketq
 from tests.acceptance.served import served
 from tests.dashboard.browser import opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_brokers_shows_who_leads_and_what_it_was_asked(chromium, broker, dashboard):

@@ -11,7 +11,7 @@ from tests.acceptance.served import served
 from tests.dashboard.browser import need_chromium, opened
 from tests.dashboard.scene import fill
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ACTIONS = ("Pause", "Resume", "Limit", "Redrive", "Discard", "Cancel the job", "Remove", "Add a schedule")
 
@@ -36,7 +36,7 @@ def shop(tokens, tmp_path_factory):
         yield broker
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def queue(shop, tokens):
     async with bucketq.connect(f"grpc://{shop.address}", token=tokens[0]["admin"]) as queue:
         queue.ids = await fill(queue, waiting=10)

@@ -10,7 +10,7 @@ from bucketq.broker.tokens import new_token
 from tests.acceptance.served import served
 from tests.dashboard.browser import eventually, need_chromium, opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # What Chromium says of an answer with this status.
 REFUSED = ("401",)

@@ -8,7 +8,7 @@ import bucketq
 from tests.acceptance.served import served
 from tests.dashboard.browser import need_chromium, opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def brokers(tmp_path_factory):
             yield leader, standby
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def queue(brokers):
     async with bucketq.connect(f"grpc://{brokers[0].address}") as queue:
         queue.done = await queue.enqueue_many("mail", range(20))

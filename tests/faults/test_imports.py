@@ -111,3 +111,24 @@ async def test_an_import_adds_nothing_twice_when_a_batch_has_ended_since_the_fil
     assert (await imported(storage, second)).added == 1
     async with queue(storage) as q:
         assert (await served(q, lambda: True)).total() == 1
+
+
+@virtual_time
+async def test_a_job_that_a_file_has_twice_comes_once(tmp_path):
+    async with queue(FaultyStorage()) as q:
+        await q.enqueue_batch("mail", range(50), then=("publish", b""))
+        await q.enqueue_many("mail", range(50))
+        whole = await exported(q, tmp_path / "whole.jsonl")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    jobs = [line for line in lines if line.startswith(b'{"job"')]
+    twice = [*lines[:-1], *jobs[:3], jobs[-1], lines[-1].replace(b'"jobs":100', b'"jobs":104')]
+    file = tmp_path / "twice.jsonl"
+    file.write_bytes(b"".join(twice))
+    storage = FaultyStorage()
+    told = await imported(storage, file)
+    assert (told.added, told.present) == (100, 4)
+    async with queue(storage) as q:
+        done = await served(q, lambda: True)
+    assert set(done.values()) == {1}
+    assert len(done) == 101, "the batch has ended"
+    assert await imported(storage, file) == told._replace(added=0, before=100)

@@ -8,6 +8,8 @@ import pytest
 
 from bucketq import BrokerQueue, DirectQueue, Settings
 from bucketq.operation import Batch, Dequeue, Enqueue, LookUp
+from bucketq.operation.settlements import Cancel
+from bucketq.segment import key_of
 from bucketq.segment_lines import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, run
 from tests.faults.faulty import FaultyStorage
@@ -163,6 +165,146 @@ def test_the_most_urgent_due_job_is_next_however_many_are_due(kind, is_alike):
     run(main())
 
 
+def test_a_dequeue_is_answered_while_jobs_of_the_segment_that_it_needs_are_cancelled():
+    async def main():
+        loop, storage = asyncio.get_running_loop(), FaultyStorage()
+        async with opened(BrokerQueue, storage, segment_jobs_max=5000, segment_cache_bytes=10**6) as q:
+            jobs = [
+                q._new_job("mail", "x" * 50, number % 7, {"delay": 10 + number % 5}) for number in range(1000)
+            ]
+            await q._submit(Enqueue(tuple(jobs)))
+            await asyncio.sleep(5)
+            [segment] = (await q.read_file()).backlog
+            await asyncio.sleep(20)
+            storage.latency_s, storage.object_latency_s = 0.02, 0.2
+            in_it = [job.id for job in jobs if segment.still_holds(key_of(job))]
+            is_answered, cancelled = False, set()
+
+            async def cancel():
+                while not is_answered:
+                    job_id = in_it.pop()
+                    if isinstance(await q._submit(Cancel(job_id, q._clock.now(), segment.name)), list):
+                        return  # it is in another segment by now
+                    cancelled.add(job_id)
+                    await asyncio.sleep(0.05)
+
+            cancelling, asked_s, created = asyncio.create_task(cancel()), loop.time(), storage.creates
+            # As many as are in the file already, and some more.
+            served = await within(q.dequeue("mail", batch_size=50))
+            is_answered = True
+            await cancelling
+            assert cancelled
+            assert loop.time() - asked_s < 3
+            assert storage.creates - created <= 4
+            served += await drain(q, "mail", batch_size=50)
+        left = [job for job in jobs if job.id not in cancelled]
+        assert [job.id for job in served] == [job.id for job in sorted(left, key=lambda job: job.priority)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("delay", [0, 200])
+def test_jobs_of_limit_keys_without_room_stay_in_segments_and_one_with_room_is_found_behind_them(delay):
+    keys, jobs_total = 60, 600
+
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage) as q:
+            await q.limit(limit_key="k*", max_running=1)
+            held = [await q.enqueue("mail", limit_key=f"k{number}", priority=-1) for number in range(keys)]
+            held = await within(q.dequeue("mail", batch_size=keys))
+            at_first = len(storage.versions[-1])
+            fields = {"delay": delay} if delay else {}
+            jobs = [
+                q._new_job("mail", "x" * 100, number % 3, {"limit_key": f"k{number % keys}", **fields})
+                for number in range(jobs_total)
+            ]
+            free = q._new_job("mail", "x", 3, {"limit_key": "free", **fields})
+            for start in range(0, jobs_total, 20):
+                await q._submit(Enqueue(tuple(jobs[start : start + 20])))
+                await asyncio.sleep(0.1)
+            await q._submit(Enqueue((free,)))
+            await asyncio.sleep(delay + 10)
+            await q.heartbeat_many(held)
+            del storage.versions[:]
+            [found] = await within(q.dequeue("mail", batch_size=3))
+            assert found.id == free.id
+            # Due jobs are sorted once, into segments.
+            assert len(storage.versions) < jobs_total // 4
+            assert largest(storage) < at_first + 2 * SMALL["hot_bytes_max"]
+            await asyncio.sleep(10)
+            writes, reads, created = storage.writes, storage.object_reads, storage.creates
+            for _ in range(10):
+                assert await within(q.dequeue("mail", batch_size=3)) == []
+            assert (storage.writes, storage.object_reads, storage.creates) == (writes, reads, created)
+            # Of each key one job may begin, in their order.
+            assert await q.ack_many(held) == []
+            served = []
+            while claimed := await within(q.dequeue("mail", batch_size=keys)):
+                assert len({job.limit_key for job in claimed}) == len(claimed)
+                served += claimed
+                assert await q.ack_many(claimed) == []
+        for key in {job.limit_key for job in jobs}:
+            of_key = [job for job in jobs if job.limit_key == key]
+            in_order = [job.id for job in sorted(of_key, key=lambda job: job.priority)]
+            assert [job.id for job in served if job.limit_key == key] == in_order
+        assert len(served) == jobs_total
+        assert largest(storage) < at_first + 2 * SMALL["hot_bytes_max"]
+
+    run(main())
+
+
+def test_jobs_that_come_due_one_by_one_are_not_sorted_again_and_again_while_others_wait_for_room():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage, segment_jobs_max=1000, segment_cache_bytes=10**6) as q:
+            await q.limit(limit_key="k*", max_running=1)
+            gpu = [q._new_job("gpu", "x" * 100, 0, {"limit_key": f"k{number % 20}"}) for number in range(180)]
+            for start in range(0, 180, 20):
+                await q._submit(Enqueue(tuple(gpu[start : start + 20])))
+                await within(q.dequeue("gpu", batch_size=50))
+                await asyncio.sleep(0.3)
+            later = [
+                q._new_job("mail", "x" * 100, number % 3, {"delay": 200 + number}) for number in range(300)
+            ]
+            await q._submit(Enqueue(tuple(later)))
+            await asyncio.sleep(200)
+            created, served = storage.creates, 0
+            for _ in range(60):
+                await asyncio.sleep(1)
+                jobs = await within(q.dequeue("mail", batch_size=5))
+                served += len(jobs)
+                await q.ack_many(jobs)
+            assert served >= 58
+            assert storage.creates - created <= 2
+
+    run(main())
+
+
+def test_jobs_that_wait_for_room_in_segments_leave_no_more_room_for_due_ones_in_the_file():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(
+            BrokerQueue, storage, hot_bytes_max=400_000, segment_jobs_max=1000, segment_cache_bytes=10**6
+        ) as q:
+            await q.limit(limit_key="k*", max_running=1)
+            gpu = [q._new_job("gpu", "x" * 100, 0, {"limit_key": f"k{number % 20}"}) for number in range(180)]
+            await q._submit(Enqueue(tuple(gpu)))
+            await within(q.dequeue("gpu", batch_size=50))
+            later = [
+                q._new_job("mail", "x" * 100, number % 3, {"delay": 200 + number % 7})
+                for number in range(300)
+            ]
+            await q._submit(Enqueue(tuple(later)))
+            await asyncio.sleep(250)
+            del storage.versions[:]
+            await within(q.dequeue("mail"))
+            hot = [len(json.loads(version)["jobs"]) for version in storage.versions]
+            assert max(hot) <= 20 + SMALL["hot_jobs_max"] * 5 // 4
+
+    run(main())
+
+
 def test_tenants_take_turns_among_jobs_that_come_due_together():
     async def main():
         async with opened(BrokerQueue, FaultyStorage()) as q:
@@ -269,6 +411,34 @@ def test_many_callers_who_need_different_segments_take_turns():
             cache = q._group._committer.shelf
             assert cache._size <= 2 * SMALL["segment_cache_bytes"]
             assert cache._pinned == {}
+
+    run(main())
+
+
+def test_no_more_is_read_ahead_at_once_than_fits_into_the_cache():
+    async def main():
+        storage = FaultyStorage()
+        async with opened(BrokerQueue, storage) as q:
+            for number in range(40):
+                await q.enqueue_many(f"e{number}", ["x" * 100] * 60)
+                await q.dequeue(f"e{number}", at_hand=True)
+            await asyncio.sleep(5)
+            q._group._committer.shelf.keep_only([], [])
+            storage.object_latency_s, reads, most, under_way = 0.5, storage.objects.read, 0, 0
+
+            async def read(name):
+                nonlocal most, under_way
+                content = await reads(name)
+                under_way += len(content)
+                most = max(most, under_way)
+                await asyncio.sleep(0.1)
+                under_way -= len(content)
+                return content
+
+            storage.objects.read = read
+            await q.enqueue("other")
+            await asyncio.sleep(3)
+            assert 0 < most <= SMALL["segment_cache_bytes"]
 
     run(main())
 

@@ -4,8 +4,7 @@ from bucketq.archive import Archive
 from bucketq.live import dead
 from bucketq.live.dead import look_at_dead
 from bucketq.live.finding import fetch_payload, find_job
-
-from .watched import WatchedQueue
+from tests.live.watched import WatchedQueue
 
 
 async def test_dead_letters_are_grouped_by_entrypoint_and_the_first_line_of_the_error(monkeypatch):

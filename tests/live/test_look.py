@@ -7,8 +7,7 @@ import pytest
 from bucketq import InMemoryStorage, StorageError
 from bucketq.live import look
 from bucketq.live.look import Looker
-
-from .watched import WatchedQueue
+from tests.live.watched import WatchedQueue
 
 
 class NoObjects:

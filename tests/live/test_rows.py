@@ -4,8 +4,7 @@ import pytest
 
 from bucketq.job import JobStatus
 from bucketq.live.rows import EntrypointRow, Filter, WorkerRow, entrypoint_rows, job_rows, worker_rows
-
-from .watched import WatchedQueue
+from tests.live.watched import WatchedQueue
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import pytest
 
 from bucketq import InMemoryStorage
 from bucketq.live.trend import Times, Trend
-
-from .watched import WatchedQueue
+from tests.live.watched import WatchedQueue
 
 
 @pytest.fixture

@@ -1,11 +1,17 @@
-"""QueueMachine: queues on one object, for random histories against a model."""
+"""What random histories have in common: how many there are, and QueueMachine, queues on one object."""
 
 import asyncio
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, Settings, StorageError
+
+
+def examples(count):
+    """So many examples; a tenth of them in `make check`."""
+    return count // 10 if settings.get_current_profile_name() == "quick" else count
 
 
 class QueueMachine(RuleBasedStateMachine):

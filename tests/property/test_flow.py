@@ -11,7 +11,7 @@ from bucketq import (
     JobNotFoundError,
     Settings,
 )
-from tests.property.machine import QueueMachine
+from tests.property.machine import QueueMachine, examples
 
 WHO = st.integers(0, 2)
 PICKS = st.lists(st.integers(0, 1000), max_size=3)
@@ -178,4 +178,4 @@ class SegmentedFlowAgainstModel(FlowAgainstModel):
 
 @pytest.mark.parametrize("machine", [FlowAgainstModel, SegmentedFlowAgainstModel])
 def test_against_the_model(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(60), stateful_step_count=40))

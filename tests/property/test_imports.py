@@ -18,6 +18,7 @@ from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.transfer import intake, take_in
 from bucketq.transfer.line import FORMAT, Beginning, End, encode_line
 from bucketq.verify import verify
+from tests.property.machine import examples
 
 TINY = Settings(hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, archive_jobs_max=5, retry_for_s=600)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +57,7 @@ async def finished(storage, count):
             await q.ack_many(await q.dequeue(wait=0.1))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(STEPS, st.integers(0, 1000))
 @virtual_time
 async def test_each_job_of_some_files_comes_into_the_queue_once(steps, seed):

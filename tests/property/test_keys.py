@@ -18,7 +18,7 @@ from bucketq import (
     Settings,
 )
 from bucketq.verify import verify
-from tests.property.machine import QueueMachine
+from tests.property.machine import QueueMachine, examples
 
 TINY = Settings(
     hot_jobs_max=4,
@@ -209,4 +209,5 @@ class KeysAgainstModel(QueueMachine):
 
 
 def test_keys_against_the_model():
-    run_state_machine_as_test(KeysAgainstModel, settings=settings(max_examples=60, stateful_step_count=50))
+    how = settings(max_examples=examples(60), stateful_step_count=50)
+    run_state_machine_as_test(KeysAgainstModel, settings=how)

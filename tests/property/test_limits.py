@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 
 from bucketq import BrokerQueue, ClaimLostError, DirectQueue, InMemoryStorage, Settings
+from tests.property.machine import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
@@ -234,4 +235,4 @@ class LonelySegmentedLimitsAgainstModel(SegmentedLimitsAgainstModel):
     ],
 )
 def test_against_the_model(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(60), stateful_step_count=40))

@@ -21,6 +21,7 @@ from bucketq.operation import (
     Ack,
     AckMany,
     Adopt,
+    Answers,
     Batch,
     Beat,
     Bury,
@@ -70,7 +71,7 @@ from bucketq.operation.schedules import Fire, ListSchedules, PutSchedule, Remove
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Schedule
 from bucketq.segment import DueSegment, SegmentKeys, key_of
-from bucketq.segment_claim import CompletedJobs
+from bucketq.segment_claim import CompletedJobs, given_back
 from bucketq.segment_lines import SegmentLines, SegmentWriter
 from bucketq.shelf import Findings, Shelf
 from bucketq.state.backlog import WaitingPart
@@ -162,7 +163,7 @@ class Backlogged:
                 findings.defer(needed)
                 asked_for.append(needed.name)
                 if isinstance(needed, DueSegment):
-                    self._sort_out(needed.segment)
+                    self._sort_out(needed.name)
                 else:
                     recent = [*recent[-1:], needed]
                 continue
@@ -173,6 +174,11 @@ class Backlogged:
                 findings = Findings()
                 asked_for.append("again")
                 continue
+            if isinstance(operation, Batch) and isinstance(answer, Answers):
+                # The same with the dequeues of a batch.
+                for part, outcome in zip(operation.operations, answer.answers, strict=True):
+                    if isinstance(part, Dequeue) and outcome is None:
+                        self.run(part)
             assert self.state.is_conserved()
             return answer
         raise AssertionError(f"{operation} is tried again and again, for {asked_for[-6:]}")
@@ -185,7 +191,9 @@ class Backlogged:
         for one in needed:
             self.state.shelf.put(one, self.contents[one.name])
 
-    def _sort_out(self, segment):
+    def _sort_out(self, name):
+        # As it stands now: jobs may have been taken out of it by a try that was undone.
+        segment = next(one for one in self.state.backlog if one.name == name)
         lines = SegmentLines(segment, self.contents[segment.name])
         due = [replace(job, status=JobStatus.QUEUED) for job in lines.jobs(segment)]
         parts = [
@@ -233,12 +241,16 @@ class Operations:
         redrives = [Redrive(one, f"new-{one}", NOW, where[one]) for one in self.some("dead") if one in where]
         return SettleMany(tuple(redrives))
 
-    def settle_segment(self):
-        claim = self.segment_claim()
-        failed = [
-            Nack(Claim.of(job), "boom", NOW) for job in claim.jobs(self.world.contents[claim.claim.job_id])
-        ]
-        return SettleSegment(claim.claim, (), tuple(failed), (), NOW)
+    def settle_segment(self, claim=None):
+        """Some jobs have failed, and others were not begun. Others wait for each of them."""
+        claim = claim or self.segment_claim()
+        jobs = claim.jobs(self.world.contents[claim.claim.job_id])
+        for job in jobs:
+            self.world.run(Enqueue((self.world.new("child", after=(job.id,)),)))
+        begun = self.draw(st.integers(0, PER_SEGMENT))
+        rest = [self.world.write(given_back([job])) for job in jobs[begun:]]
+        failed = [Nack(Claim.of(job), "boom", NOW) for job in jobs[:begun]]
+        return SettleSegment(claim.claim, (), tuple(failed), tuple(rest), NOW)
 
     def new_segment(self):
         return self.world.write([self.world.new("bulk", sequence=place) for place in (1, 2, 3)])
@@ -311,7 +323,9 @@ class Operations:
 
     def batch(self):
         lookups = map(LookUp, self.some("queued", "scheduled", "dead", "completed"))
-        return Batch("client", 1, 0, (*lookups, self.dequeue(), self.enqueue(), self.dequeue()), NOW)
+        settlements = map(self.settle_segment, self.world.claims[:3])
+        operations = (*lookups, self.dequeue(), self.enqueue(), *settlements, self.dequeue())
+        return Batch("client", 1, 0, operations, NOW)
 
 
 KINDS = get_args(Operation)

@@ -19,7 +19,7 @@ from bucketq import (
     JobNotFoundError,
     Settings,
 )
-from tests.property.machine import QueueMachine
+from tests.property.machine import QueueMachine, examples
 
 ENTRYPOINTS = st.sampled_from(["mail", "thumb"])
 
@@ -213,4 +213,4 @@ class SegmentedQueueAgainstModel(QueueAgainstModel):
 
 @pytest.mark.parametrize("machine", [QueueAgainstModel, SegmentedQueueAgainstModel])
 def test_against_the_model(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(60), stateful_step_count=40))

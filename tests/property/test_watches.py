@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bucketq import Job, QueueState
 from bucketq.election import Leader, LeaderWatch
 from bucketq.job import Claim
+from bucketq.segment_lines import SegmentWriter
 from bucketq.stale import StaleWatch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,3 +88,53 @@ def test_a_leader_whose_beat_stands_still_is_stale_when_it_trusts_itself_no_more
     watch.observe(leader, since_s)
     assert watch.stale(math.nextafter(since_s + after_s, 0)) is None
     assert watch.stale(since_s + after_s) == leader
+
+
+def holding():
+    """A state with one segment that a worker has claimed as a whole."""
+    writer = SegmentWriter()
+    writer.add(Job(id="a", entrypoint="mail", created_at=NOW, sequence=1))
+    state = QueueState()
+    state.enqueue_segments([writer.finish("backlog/000000000000-00000000000000aa.json")[0]])
+    state.claim_segment("mail", "t", NOW)
+    [claim] = state.backlog.held()
+    return state, claim
+
+
+@given(MOMENTS_S, SPANS_S, OUTAGES_S, LOOKS, st.booleans())
+def test_a_silent_claim_of_a_segment_is_reported_and_none_too_early(
+    since_s, after_s, outages_s, looks, is_refused
+):
+    state, claim = holding()
+    watch = StaleWatch(after_s)
+    watch.observe(state, [], since_s)
+    end_s = since_s + after_s
+    for outage_s in outages_s:
+        watch.excuse(outage_s)
+        if outage_s >= after_s / 10:
+            end_s += outage_s + min(outage_s, after_s)
+    slack_s = 16 * math.ulp(end_s)
+    for now_s in sorted(near(since_s, end_s - since_s, look) for look in looks):
+        if is_refused:
+            refused, claimed = holding()
+            refused.heartbeat_segment(claimed, NOW)
+            assert watch.stale_segments(refused, now_s) == []
+            watch.observe_all(state, now_s)
+        reported = watch.stale_segments(state, now_s)
+        assert reported == [claim] if now_s > end_s + slack_s else True
+        assert reported == [] if now_s < end_s - slack_s else True
+    assert watch.stale_segments(state, end_s + slack_s) == [claim]
+    assert watch.stale_segments(state, end_s + slack_s) == [claim]
+
+
+@given(MOMENTS_S, SPANS_S, st.lists(st.floats(0, 1), max_size=5))
+def test_a_segment_whose_claim_beats_is_stale_after_its_last_beat(since_s, after_s, parts):
+    state, claim = holding()
+    watch = StaleWatch(after_s)
+    watch.observe(state, [], since_s)
+    for part in parts:
+        assert watch.stale_segments(state, since_s + after_s * part * 0.99) == []
+        since_s += after_s * part * 0.99
+        state.heartbeat_segment(claim, NOW)
+        watch.observe(state, [], since_s)
+    assert watch.stale_segments(state, math.nextafter(since_s + after_s, math.inf)) == [claim]

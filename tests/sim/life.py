@@ -62,6 +62,20 @@ async def planner(q, world):
         await asyncio.sleep(dice.expovariate(2))
 
 
+async def rescheduler(q, world):
+    """Schedules jobs in the order of their times, and cancels most of them while they wait in a segment."""
+    dice = world.random
+    while world.is_stormy:
+        entrypoint, planned = dice.choice(ENTRYPOINTS), []
+        for number in range(dice.randint(4, 12)):
+            with suppress(BucketQError):
+                planned.append(await q.plan(entrypoint, {"delay": 5.0 + 2 * number}))
+        for job_id in dice.sample(planned, len(planned) * 3 // 4):
+            await asyncio.sleep(dice.expovariate(20))
+            with suppress(BucketQError):
+                await q.cancel(job_id)
+
+
 async def batch_worker(q, world):
     """Works on several jobs at a time, with one heartbeat and one ack for all of them."""
     while True:
@@ -132,7 +146,7 @@ async def insist(call):
 
 LIFE_ACTORS = [
     *(planner, planner, worker, worker, batch_worker, slow_worker, zombie),
-    *(canceller, administrator),
+    *(canceller, administrator, rescheduler),
 ]
 
 

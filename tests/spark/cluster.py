@@ -53,6 +53,7 @@ class Driver:
 
     def __init__(self, master, log):
         self._log = log
+        self._is_busy = False
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, str(_DRIVER), master],
@@ -65,17 +66,23 @@ class Driver:
             )
 
     def begin(self, step, queue):
+        self._is_busy = True
         self._process.stdin.write(f"{step} {queue.url} {queue.path.parent}\n")
         self._process.stdin.flush()
 
     def answer(self):
         line = self._process.stdout.readline()
         assert line, self._log.read_text()
+        self._is_busy = False
         return json.loads(line)
 
     def do(self, step, queue):
         self.begin(step, queue)
         return self.answer()
+
+    def is_idle(self):
+        """Whether it lives, and has answered everything."""
+        return self._process.poll() is None and not self._is_busy
 
     def kill(self):
         self._process.kill()

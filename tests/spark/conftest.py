@@ -14,6 +14,16 @@ from tests.contract.servers import Server
 from tests.contract.servers import seaweedfs as start_seaweedfs
 from tests.spark.cluster import standalone
 from tests.spark.java import need_java
+from tests.spark.jvm import environment
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_java() -> Iterator[None]:
+    """Java starts quickly, here and in the processes that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +36,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
         "spark.driver.memory": "1g",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.log.level": "OFF",
-        # Jobs are over before it would pay to compile them well.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.codegen.wholeStage": "false",
     }
     session = local_session("local[2,3]", settings=settings)
     yield session
     session.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     need_java()
     with standalone(tmp_path_factory.mktemp("cluster")) as running:

@@ -1,24 +1,44 @@
-"""The source and the sink on a real cluster, with executors that die, and through Spark Connect."""
+"""What runs on a real cluster, whose executors and drivers die while it works; and Spark Connect."""
 
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketq.archive import Archive
 from bucketq.verify import verify
 
 from .cluster import Driver, wait_until
 from .java import need_java
 
 # A driver, and what it starts, takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark cluster")]
+
+NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
+JOBS = 200
 
 
 @pytest.fixture(scope="module")
-def driver(cluster, tmp_path_factory):
-    driver = Driver(cluster.master, tmp_path_factory.mktemp("driver") / "log")
+def drivers(cluster, tmp_path_factory):
+    """A function for the driver; it is a new one where the last has died, or has not done what it should."""
+    folder, started = tmp_path_factory.mktemp("drivers"), []
+
+    def driver():
+        if not started or not started[-1].is_idle():
+            for one in started:
+                one.kill()
+            started.append(Driver(cluster.master, folder / f"log {len(started)}"))
+        return started[-1]
+
     yield driver
-    driver.end()
+    for one in started:
+        one.end()
+
+
+@pytest.fixture
+def driver(drivers):
+    return drivers()
 
 
 def numbers(queue):
@@ -54,6 +74,74 @@ def test_a_write_survives_the_death_of_an_executor(cluster, driver, queue):
     again = [path.name for path in queue.path.parent.glob("attempt-*-[1-9]")]
     assert again, "a task that was on the dead executor was run again"
     assert numbers(queue) == list(range(120_000))
+
+
+def began(folder):
+    """The runs that have begun: number, attempt and executor of each."""
+    names = [path.name.removeprefix("began-") for path in folder.glob("began-*")]
+    return sorted(tuple(map(int, name.split("-"))) for name in names)
+
+
+async def archived(queue):
+    return [job async for job in Archive(queue.storage).jobs()]
+
+
+def test_a_killed_executor_costs_only_its_jobs_an_attempt(driver, queue):
+    queue.ask(lambda q: q.enqueue_many("work", [{"n": n} for n in range(JOBS)]))
+    driver.begin("fleet", queue)
+    folder = queue.path.parent
+    wait_until(lambda: len({executor for _, _, executor in began(folder)}) == 2)
+    killed = began(folder)[0][2]
+    before = began(folder)
+    os.kill(killed, signal.SIGKILL)
+    (folder / "go").write_text("")
+    tally = driver.answer()
+    assert not (folder / "timeout").exists()
+    verdict = queue.ask(lambda q: verify(queue.storage))
+    assert verdict.problems == []
+    jobs = queue.ask(lambda q: archived(queue))
+    assert sorted(job.result for job in jobs) == list(range(JOBS)), "nothing is lost, and nothing done twice"
+    assert (tally["completed"], tally["failed"], tally["running"]) == (JOBS, 0, 0)
+    crashed = {job.json()["n"] for job in jobs if job.attempts_total > 1}
+    assert len(crashed) == tally["crashed"] > 0
+    assert {tuple(one.outcome for one in job.attempts) for job in jobs} == {
+        ("completed",),
+        ("stale", "completed"),
+    }
+    # Its jobs have run again, and no others.
+    runs = began(folder)
+    assert {n for n, attempt, _ in runs if attempt == 2} == crashed
+    assert {n for n, _, executor in before if executor == killed} <= crashed
+    assert {n for n, attempt, executor in runs if executor != killed and attempt == 1}.isdisjoint(crashed)
+
+
+def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluster, queue, drivers):
+    def work(at):
+        queue.finish("mail", range(300), batch=50, at=at)
+        queue.finish("report", range(100), batch=50, at=at + timedelta(hours=1))
+
+    folder = queue.path.parent
+    work(NOON)
+    victim = drivers()
+    victim.begin("stopped_at_gold", queue)
+    wait_until((folder / "gold").exists)
+    victim.kill()
+    assert (folder / "lake" / "silver").exists()
+    assert not (folder / "lake" / "gold").exists()
+    work(NOON + timedelta(hours=6))
+
+    driver = drivers()
+    driver.begin("disturbed", queue)
+    wait_until(lambda: list(folder.glob("began-*")))
+    partition, _, executor = next(folder.glob("began-*")).name.removeprefix("began-").split("-")
+    assert int(executor) in cluster.executors()
+    os.kill(int(executor), signal.SIGKILL)
+    (folder / "go").write_text("")
+    assert driver.answer() == {"is_sound": True, "differing": []}
+    assert not (folder / "timeout").exists()
+    ended = [path.name.split("-") for path in folder.glob(f"ended-{partition}-*")]
+    assert ended, "the task that was lost was run again"
+    assert executor not in {name[-1] for name in ended}
 
 
 def test_spark_connect_reads_writes_and_streams(queue, tmp_path):

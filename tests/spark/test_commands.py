@@ -14,17 +14,10 @@ from bucketq.words import spell_jobs
 from .java import need_java
 
 # Java starts slowly where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark cluster")]
 
 BUCKETQ = [sys.executable, "-m", "bucketq"]
-# Jobs are over before it would pay to compile them well.
-SETTINGS = (
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.adaptive.enabled=false",
-    "spark.sql.codegen.factoryMode=NO_CODEGEN",
-    "spark.sql.codegen.wholeStage=false",
-)
-LIGHT = ["--master", "local[2]", *(part for setting in SETTINGS for part in ("--conf", setting))]
+LIGHT = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1"]
 
 
 def command(*arguments, cwd, code=0):

@@ -10,7 +10,7 @@ from tests.docs.blocks import blocks, run
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 # Spark takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark lake")]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from .cluster import WITHIN_S, wait_until
 from .fleets import archive, at_work, check_sound, enqueue, journal
 from .java import need_java
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("spark tables")]
 
 JOBS = """\
 from bucketq import App

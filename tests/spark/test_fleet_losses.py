@@ -19,7 +19,7 @@ from bucketq.spark.fleet.pace import BEGIN_WITHIN_S
 from .cluster import wait_until
 from .fleets import archive, at_work, check_sound, enqueue, journal
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("spark tables")]
 
 
 def test_the_rest_is_given_back_when_a_fleet_stops(spark, queue, tmp_path):

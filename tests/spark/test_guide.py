@@ -5,7 +5,7 @@ import pytest
 from tests.docs.blocks import blocks, run
 
 # Spark takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark lake")]
 
 
 @pytest.fixture(scope="module")

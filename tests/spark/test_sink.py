@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from bucketq.verify import verify
 
 # Spark takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark tables")]
 
 
 def rows(spark, count, partitions=4):

@@ -12,7 +12,7 @@ from bucketq.archive import Archive
 SECRET = "TheSecretThatNobodySees"
 
 # Spark takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark tables")]
 
 
 def read(spark, queue, **options):

@@ -12,7 +12,7 @@ NOON = datetime(2026, 2, 15, 12, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 # Spark takes its time where the machine is busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark tables")]
 
 
 class Stream:

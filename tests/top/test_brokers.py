@@ -9,8 +9,7 @@ from bucketq import DirectQueue, InMemoryStorage, Settings, connect
 from bucketq.broker.access import Role
 from bucketq.broker.serving import serving
 from bucketq.broker.tokens import Tokens, new_token
-
-from .watched import seen, until_seen, until_told, watching
+from tests.top.watched import seen, until_seen, until_told, watching
 
 
 @asynccontextmanager

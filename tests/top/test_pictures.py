@@ -15,8 +15,7 @@ import pytest
 
 from bucketq import InMemoryStorage, StorageError
 from tests.live.watched import WatchedQueue
-
-from .watched import seen, until_told, watching
+from tests.top.watched import seen, until_told, watching
 
 HERE = Path(__file__).parent / "pictures"
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"

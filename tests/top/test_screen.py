@@ -9,8 +9,7 @@ from bucketq import InMemoryStorage, StorageError
 from bucketq.errors import ConfigurationError
 from bucketq.top.screen import Top
 from tests.live.watched import WatchedQueue
-
-from .watched import seen, until_seen, until_told, watching
+from tests.top.watched import seen, until_seen, until_told, watching
 
 GUIDE = Path(__file__).parents[2] / "docs" / "top.md"
 

@@ -1,17 +1,23 @@
 """What a long-lived process keeps in memory has a bound, and a claim costs the same with many entrypoints."""
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketq import Job, JobStatus, QueueState
-from bucketq.dispatch import Dispatcher
+from bucketq import BrokerQueue, Job, JobNotFoundError, JobStatus, QueueState, Settings
+from bucketq.backlog import Backlog
+from bucketq.dispatch import _PASSED_MAX, Dispatcher, _Moments
 from bucketq.job import Claim
 from bucketq.limits import Limit, Limits
-from bucketq.operation import Dequeue
+from bucketq.operation import Ack, Dequeue, Enqueue, Transact
+from bucketq.operation.chores import Spill
 from bucketq.ready import ReadyLine
 from bucketq.segment import Segment
-from bucketq.segment_lines import SegmentWriter
+from bucketq.segment_lines import Question, SegmentLines, SegmentWriter
+from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from tests.faults.faulty import FaultyStorage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -172,3 +178,163 @@ def test_a_claimed_segment_counts_for_the_limit_of_its_entrypoint():
     state.release_segment(next(iter(state.backlog.held())))
     state.shelf.put(segment, writer.finish(segment.name)[1])
     assert len(state.apply(Dequeue(None, 1, "t2", NOW))) == 1
+
+
+def segment_of(jobs, number=0):
+    writer = SegmentWriter()
+    for job in jobs:
+        writer.add(job)
+    return writer.finish(f"backlog/000000000000-{number:016x}.json")
+
+
+def test_filters_with_many_names_are_forgotten_before_they_take_much_memory():
+    state = QueueState()
+    for number in range(64):
+        state.apply(Dequeue(tuple(f"{number}-{name}" for name in range(1000)), 1, "t", NOW))
+    assert sum(map(len, state._table.ready.asked)) <= 2000
+
+
+def test_failed_operations_leave_no_touched_jobs_behind():
+    state = QueueState()
+    kept = state.enqueue(new("kept"))
+    for number in range(5000):
+        failing = Transact((Enqueue((new(number),)), Ack(Claim("no", "t"), NOW)))
+        with pytest.raises(JobNotFoundError):
+            state.apply(failing)
+    assert state.touched == {"kept": kept.sequence}
+
+
+def test_a_job_that_was_touched_before_an_operation_failed_is_still_touched():
+    state = QueueState()
+    state.enqueue(new("a"))
+    state.touched.clear()
+    job = state.dequeue(None, "t", NOW)
+    with pytest.raises(JobNotFoundError):
+        state.apply(Transact((Ack(Claim.of(job), NOW), Ack(Claim("no", "t"), NOW))))
+    assert state.touched == {"a": job.sequence}
+
+
+def test_a_name_that_is_looked_at_earlier_and_earlier_takes_the_room_of_one():
+    moments = _Moments()
+    for number in range(5000):
+        moments.put("gpu", LATER - timedelta(seconds=number))
+    assert len(moments) < 200
+    assert moments.pop(LATER) == ["gpu"]
+    assert moments.pop(LATER) == []
+
+
+def test_tenants_that_come_and_go_are_forgotten_without_a_dequeue():
+    state = QueueState()
+    for number in range(3000):
+        state.enqueue(new(number, tenant=f"t{number}", key="k"), "replace")
+    assert len(state._table.turned.left) < 10
+    assert len(state.turns._handed_on) < 10
+    for number in range(3000):
+        state.cancel(state.enqueue(new(f"b{number}", tenant=f"t{number}")).id, NOW)
+    assert len(state._table.turned.left) < 10
+    assert sum(map(len, state.turns._last.values())) < 10
+
+
+def test_the_turn_of_a_replaced_job_is_not_kept_for_one_that_never_comes():
+    state = QueueState()
+    state.enqueue(new("first", tenant="acme", key="k"))
+    for number in range(100):
+        replacing = Enqueue((new(number, tenant="acme", key="k"),), "replace")
+        with pytest.raises(JobNotFoundError):
+            state.apply(Transact((replacing, Ack(Claim("no", "t"), NOW))))
+    assert state.turns._handed_on == {}
+
+
+@virtual_time
+async def test_segments_that_could_not_be_read_are_forgotten_after_a_while():
+    storage = FaultyStorage()
+    settings = Settings(hot_jobs_max=10, segment_jobs_max=10, retry_for_s=1)
+    async with BrokerQueue(storage, settings=settings, clock=VirtualClock()) as q:
+        for number in range(40):
+            await q.enqueue_many(f"e{number}", range(40))
+            await q.dequeue(f"e{number}", at_hand=True)
+        await asyncio.sleep(100)
+        upkeep = q._group._upkeep
+        q._group._committer.shelf.keep_only([], [])
+
+        async def fail(name):
+            raise OSError("no")
+
+        storage.objects.read = fail
+        for _ in range(20):
+            await q.enqueue("other")
+            await asyncio.sleep(10)
+        assert upkeep._unreadable
+        del storage.objects.read
+        await asyncio.sleep(100)
+        await q.enqueue("other")
+        assert not upkeep._unreadable
+
+
+def test_so_many_places_are_kept_of_segments_that_were_passed_over(monkeypatch):
+    monkeypatch.setattr("bucketq.dispatch._PASSED_MAX", 100)
+    state = limited(limit_keys={"k*": Limit(max_running=0)})
+    state.settings = Settings(hot_jobs_max=8, hot_bytes_max=8 * 200)
+    for number in range(30):
+        jobs = [new(f"{number}-{place}", limit_key=f"k{place}", sequence=place) for place in range(1, 21)]
+        segment, content = segment_of(jobs, number)
+        state.enqueue_segments([segment])
+        state.shelf.put(segment, content)
+    assert state.apply(Dequeue(None, 1, "t", NOW)) == []
+    assert 100 <= state._dispatcher._passed.entries < 100 + 20
+    assert _PASSED_MAX <= 100_000
+
+
+def sorted_segments(number):
+    """Segments of jobs that are due, each of another entrypoint."""
+    later = {"status": JobStatus.SCHEDULED, "run_at": NOW}
+    return [segment_of([new(name, f"e{name}", sequence=1, **later)], name)[0] for name in range(number)]
+
+
+def replacements_of(monkeypatch):
+    calls = []
+    replaced = Backlog.replaced
+    monkeypatch.setattr(Backlog, "replaced", lambda self, *args: calls.append(1) or replaced(self, *args))
+    return calls
+
+
+def test_sorted_segments_of_many_entrypoints_are_woken_in_one_go(monkeypatch):
+    state = QueueState()
+    state.enqueue_segments(sorted_segments(500))
+    calls = replacements_of(monkeypatch)
+    state.wake(LATER)
+    assert len(calls) == 1
+    assert state.stats.queued == 500
+
+
+def test_jobs_of_many_entrypoints_go_to_segments_in_one_go(monkeypatch):
+    state = QueueState()
+    jobs = [state.enqueue(new(number, f"e{number}")) for number in range(500)]
+    parts = tuple((segment_of([job], number)[0], (job,)) for number, job in enumerate(jobs))
+    calls = replacements_of(monkeypatch)
+    assert state.apply(Spill(parts)) == []
+    assert len(calls) == 1
+    assert state.stats.queued == len(state.backlog) == 500
+
+
+def test_tenants_of_another_entrypoint_do_not_keep_a_sorted_segment_from_coming_into_line():
+    state = QueueState()
+    state.enqueue(new("a", "other", tenant="acme"))
+    assert state.turns
+    state.enqueue_segments(sorted_segments(2))
+    state.wake(LATER)
+    assert state.stats.scheduled == 0
+
+
+@pytest.mark.parametrize("text", ["user-{}", '{{"user": {}}}', "tab\t{}", "back\\slash {}"])
+def test_a_search_for_many_keys_looks_at_each_line_once(text):
+    jobs = [new(number, sequence=number + 1, key=text.format(number)) for number in range(2000)]
+    lines = SegmentLines(*segment_of(jobs))
+    questions = [Question(text.format(number), is_key=True) for number in range(1000, 3000)]
+    began_s = time.process_time()
+    found = lines.search(questions)
+    # One after the other, they took a second.
+    assert time.process_time() - began_s < 0.3
+    assert {question.text: job.id for question, job in found.items()} == {
+        job.key: job.id for job in jobs[1000:]
+    }

@@ -37,6 +37,7 @@ FLOORS = [
     {
         "log_fields",
         "backlog",
+        "passed",
         "ready",
         "due",
         "limits",
@@ -108,6 +109,7 @@ PURE = [
         "key_shelf",
         "unique",
         "backlog",
+        "passed",
         "ready",
         "due",
         "shelf",

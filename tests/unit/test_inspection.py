@@ -34,6 +34,7 @@ from bucketq.operation.schedules import PutSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Schedule
 from bucketq.segment import Segment
+from bucketq.wanted import WANTED_MAX
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = Job(id="1", entrypoint="mail", created_at=NOW)
@@ -88,6 +89,10 @@ WRONG = {
     "progress of one of many": HeartbeatMany((Heartbeat(CLAIM, NOW), Heartbeat(CLAIM, NOW, 2.0))),
     "a claim without a token": Dequeue("mail", 1, "", NOW),
     "a claim by too long a name": Dequeue("mail", 1, "t", NOW, LONG),
+    "a claim of too long an entrypoint": Dequeue(LONG, 1, "t", NOW),
+    "a claim of entrypoints that are too long": Dequeue(("mail", LONG), 1, "t", NOW),
+    "a claim of too many entrypoints": Dequeue(tuple(map(str, range(WANTED_MAX + 1))), 1, "t", NOW),
+    "a claim of a segment of too long an entrypoint": DequeueSegment(LONG, "t", NOW),
     "a claim of a segment without a token": DequeueSegment("mail", "", NOW),
     "a wrong failure of a segment": SettleSegment(CLAIM, (), (Nack(CLAIM, "no", NOW, -1.0),), (), NOW),
     "results of fewer jobs": AckMany((CLAIM,), NOW, (b"1", b"2")),

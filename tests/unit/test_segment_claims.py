@@ -300,11 +300,12 @@ def test_a_dequeue_that_needs_a_segment_does_not_hold_up_the_rest_of_its_batch()
     with pytest.raises(SegmentNeededError):
         loaded.state.apply(batch)
     assert loaded.state.completed_total == 0, "one segment is waited for"
-    loaded.state.shelf, findings = Shelf(other.size - 1), Findings()
+    findings = Findings(deferrals_max=1)
     findings.defer(other)
     loaded.state.shelf.serve(findings)
     assert loaded.state.apply(batch).answers == [None, None], "its caller asks again"
     assert loaded.state.completed_total == 3
+    loaded.state.shelf.serve(None)
     with pytest.raises(SegmentNeededError):
         loaded.state.apply(Batch("client", 2, 0, (dequeue,), LATER))
 

@@ -39,6 +39,7 @@ from bucketq.progress import check_progress
 from bucketq.schedule import Schedule, check_schedule
 from bucketq.segment import Key, Segment, is_plain, key_of
 from bucketq.transaction import check_results, result_json
+from bucketq.wanted import Wanted, names_of, wanted_of
 
 
 def inspected(operation: Operation) -> Operation:
@@ -62,6 +63,7 @@ def inspected(operation: Operation) -> Operation:
             for beat in operation.beats:
                 check_progress(beat.progress, beat.note)
         case Dequeue() | DequeueSegment():
+            _check_wanted(operation.wanted if isinstance(operation, Dequeue) else operation.entrypoint)
             check_length("a token", operation.token)
             check_length("a worker's name", operation.worker or "?")
         case SettleSegment():
@@ -144,6 +146,13 @@ def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) ->
             f"the entry of {segment.name} must count {payloads} payloads, got {segment.payloads}."
             " Nothing was changed."
         )
+
+
+def _check_wanted(wanted: Wanted) -> None:
+    # No new job has such a name, and a broker remembers for what it was asked.
+    for name in names_of(wanted_of(wanted)):
+        if len(name) > NAME_MAX:
+            raise ConfigurationError(f"an entrypoint has up to {NAME_MAX} characters, not {len(name)}")
 
 
 def _check_job(job: Job) -> None:

@@ -18,6 +18,7 @@ from bucketq.broker.inspection import check_length, inspected
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
+from bucketq.broker.under_way import UnderWay
 from bucketq.ending import Ending
 from bucketq.errors import BucketQError, ConfigurationError, StorageError, TooLargeError
 from bucketq.job import Claim, Job, JobStatus
@@ -33,6 +34,7 @@ from bucketq.operation import (
     Operation,
     Refuse,
     SettleSegment,
+    bytes_of,
     claims_of,
     enqueued_by,
 )
@@ -43,6 +45,8 @@ from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
+# About what an operation takes in memory without its payload.
+_OPERATION_BYTES = 1000
 
 
 class Service:
@@ -54,6 +58,7 @@ class Service:
         self.broker = broker
         self._allowance = allowance or Allowance()
         self._turnstile = turnstile or Turnstile(self._allowance)
+        self._under_way = UnderWay[Answers]()
 
     def wait(self, caller: Caller, wait_s: float) -> AbstractContextManager[None]:
         """Have a call that may wait for so long counted while the block runs. Raises TooManyRequestsError."""
@@ -137,7 +142,11 @@ class Service:
             checked = [await self._inspected_or_refused(queue, one, caller) for one in operations]
             return await queue.perform(session, number, seen_version, checked)
 
-        version, answers = await self.broker.lead(perform)
+        version, answers = await self._under_way.join(
+            (caller, session, number),
+            sum(_OPERATION_BYTES + bytes_of(one) for one in operations),
+            lambda: self.broker.lead(perform),
+        )
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
 
     async def _inspected_or_refused(
@@ -145,7 +154,7 @@ class Service:
     ) -> Operation:
         try:
             caller.check(operation)
-            operation = self._sized(operation)
+            operation = caller.limited(self._sized(operation))
             if isinstance(operation, EnqueueSegments):
                 await queue.check_segments(operation.segments)
             if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):

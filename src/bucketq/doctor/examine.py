@@ -1,5 +1,6 @@
 """examine: look at a storage, or at brokers, and at the queue there; tell each finding as it comes."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -63,8 +64,12 @@ async def _of_storage(url: str, options: Mapping[str, Any], settings: Settings) 
         found = "memory is within one process, and its queues end with it: there is nothing to examine"
         yield Finding("storage", Level.NOTE, found)
         return
-    if isinstance(storage, LocalFileSystemStorage) and (finding := check_file_system(storage.path)):
-        yield finding
+    if isinstance(storage, LocalFileSystemStorage):
+        if finding := check_file_system(storage.path):
+            yield finding
+        if holder := await asyncio.to_thread(storage.lock_holder):
+            advice = "Resume or end that process: nobody writes until then. Do not delete the lock file."
+            yield Finding("lock", Level.PROBLEM, f"{storage.path}.lock is held {holder}", advice)
     room = failure = None
     try:
         async with probe_room(url, options) as room:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from bucketq.job import Job
-from bucketq.segment import Segment
+from bucketq.segment import Key, Segment
 from bucketq.state import QueueState
 from bucketq.state.backlog import WaitingPart
 
@@ -20,7 +20,7 @@ class Spill(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[tuple[Segment, tuple[Job, ...]], ...]
 
     def __call__(self, state: QueueState) -> list[Segment]:
-        return [segment for segment, jobs in self.parts if not state.spill(segment, jobs)]
+        return state.spill_all(self.parts)
 
 
 class Merge(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +39,8 @@ class SortOut(msgspec.Struct, frozen=True, gc=False):
     old: Segment
     waiting: tuple[WaitingPart, ...]
     rest: tuple[Segment, ...]
+    # Of each new segment, where its jobs stood in the old one.
+    places: tuple[tuple[Key, ...], ...] = ()
 
     @property
     def new(self) -> tuple[Segment, ...]:
@@ -46,7 +48,7 @@ class SortOut(msgspec.Struct, frozen=True, gc=False):
         return (*(part.segment for part in self.waiting), *self.rest)
 
     def __call__(self, state: QueueState) -> list[Segment]:
-        return [] if state.sort_out(self.old, self.waiting, self.rest) else list(self.new)
+        return state.sort_out(self.old, self.waiting, self.rest, self.places)
 
 
 class Seal(msgspec.Struct, frozen=True, gc=False):

@@ -13,9 +13,6 @@ from bucketq.job import Claim, Job
 from bucketq.state import QueueState
 from bucketq.wanted import Wanted
 
-# A dequeue waits for no more segments to fill its batch.
-_DEFERRALS_MAX = 100
-
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False):
     """Claim up to `batch_size` waiting jobs. None if there may be some, and the caller should ask again."""
@@ -73,7 +70,7 @@ def can_wait_for(error: SegmentNeededError, state: QueueState) -> bool:
 
     Else it is answered without: the segments that it has used may not be within reach again.
     """
-    return state.shelf.has_room_for(error.segments[0]) and state.shelf.findings.deferrals < _DEFERRALS_MAX
+    return state.shelf.has_room_for(error.segments[0]) and state.shelf.findings.may_wait
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):

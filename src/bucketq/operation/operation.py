@@ -37,7 +37,6 @@ from bucketq.operation.claims import (
     Release,
     RequeueSilent,
     Wake,
-    can_wait_for,
 )
 from bucketq.operation.limits import Pause, ReadLimits, Resume, SetLimit
 from bucketq.operation.lookups import Count, Find, FindBatch, ListInFile, LookUp, Refresh
@@ -88,7 +87,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         if state.sessions.is_forgotten(self.session, self.seen_version):
             raise SessionForgottenError(state.version)
         before = state.changes
-        answers = [operation and self._attempted(state, operation, before) for operation in self.operations]
+        answers = [operation and self._attempted(state, operation) for operation in self.operations]
         if state.changes != before:
             kept = {
                 str(number): kept
@@ -111,18 +110,17 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             for number, operation in enumerate(self.operations)
         ]
 
-    def _attempted(self, state: QueueState, operation: "Operation", changes_before: int) -> Any:
+    def _attempted(self, state: QueueState, operation: "Operation") -> Any:
         try:
             return state.attempt(operation)
-        except SegmentNeededError as error:
-            # A caller of dequeue asks again. The segments of many dequeues may not fit into memory together.
-            # So the batch waits for one segment at least, and then commits what the others have changed.
-            is_answerable = (
-                isinstance(operation, Dequeue | DequeueSegment) and state.changes != changes_before
-            )
-            if is_answerable and state.shelf.findings.deferrals and not can_wait_for(error, state):
-                return None
-            raise
+        except SegmentNeededError:
+            # Only a dequeue may need any number of segments, and its caller can ask again. So it must not
+            # hold up the other operations for long. Its progress is kept.
+            if not isinstance(operation, Dequeue | DequeueSegment) or state.shelf.findings.may_wait:
+                raise
+            for wake in wakes_of(operation):
+                state.attempt(wake)
+            return None
         except BucketQError as error:
             return error
 
@@ -223,6 +221,8 @@ def questions_of(operation: Operation) -> Iterator[Question]:
             yield from questions_of(operation.part)
         case Cancel() | Redrive() | Discard():
             yield Question(operation.job_id)
+        case SettleSegment():
+            yield from (Question(outcome.claim.job_id) for outcome in operation.failed)
         case SettleMany():
             for one in operation.parts:
                 yield from questions_of(one)

@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from bucketq.schedule import Schedule
+from bucketq.errors import ConfigurationError, ForbiddenError
+from bucketq.schedule import SCHEDULES_MAX, Schedule
 from bucketq.state import QueueState
 
 
@@ -13,10 +14,26 @@ class PutSchedule(msgspec.Struct, frozen=True, gc=False):
 
     schedule: Schedule
     now: datetime
+    # Whether a worker asks, which makes the schedules of its handlers and leaves alone those of producers.
+    of_worker: bool = False
 
     def __call__(self, state: QueueState) -> Schedule | None:
+        if self.of_worker:
+            self._check_place(state)
         state.put_schedule(self.schedule, self.now)
         return state.schedules.get(self.schedule.name)
+
+    def _check_place(self, state: QueueState) -> None:
+        known = state.schedules.get(self.schedule.name)
+        if known is not None and not known.is_of_handler:
+            raise ForbiddenError(
+                f"schedule {known.name!r} has arguments that a producer chose: to replace it, be one"
+            )
+        if known is None and len(state.schedules) >= SCHEDULES_MAX // 2:
+            raise ConfigurationError(
+                f"workers add schedules up to {SCHEDULES_MAX // 2}, which leaves room for producers;"
+                " unschedule some first"
+            )
 
 
 class RemoveSchedule(msgspec.Struct, frozen=True, gc=False):

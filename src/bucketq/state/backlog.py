@@ -3,23 +3,24 @@
 A segment's content comes from the shelf. Where it is not there yet, SegmentNeededError is raised.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from bucketq.backlog import at_hand, at_hand_of_key, overflow
+from bucketq.backlog import SEGMENT_LINE_BYTES, at_hand, at_hand_of_key, overflow, parked_max
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
-from bucketq.segment import Key, Segment
+from bucketq.passed import PassedJob
+from bucketq.segment import Key, Segment, key_of
 from bucketq.state.view import View
 from bucketq.unique import Holder
 
 # Those that can wait elsewhere.
 _SPILLABLE = (JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEAD)
 _NEW = (JobStatus.QUEUED, JobStatus.SCHEDULED)
-_SEGMENT_LINE_BYTES = 300
 
 
 class WaitingPart(NamedTuple):
@@ -40,7 +41,8 @@ class WithBacklog(View):
     def overflow(self) -> list[list[Job]]:
         """The jobs that had better stand in segments, for each line."""
         limit_keys = self._dispatcher if self.limits.limit_keys else None
-        return overflow(self.with_status(*_SPILLABLE), self.settings, self._lines, limit_keys)
+        jobs, known = self.with_status(*_SPILLABLE), self.backlog.lines
+        return overflow(jobs, self.settings, self._lines, limit_keys, known)
 
     def upcoming_segments(self) -> list[Segment]:
         """The segments that will soon be needed by those who dequeue here."""
@@ -68,7 +70,7 @@ class WithBacklog(View):
             raise ConfigurationError("jobs with unique keys are enqueued one by one, not in segments")
         for segment in moved:
             self._refuse_collected(segment.name)
-            self._make_room(_SEGMENT_LINE_BYTES)
+            self._make_room(SEGMENT_LINE_BYTES)
             self.sequence += segment.count
             self.enqueued_total += segment.count
         self.backlog = self.backlog.replaced((), moved)
@@ -79,21 +81,29 @@ class WithBacklog(View):
 
         False if those were most of them: then nothing is changed.
         """
-        self._refuse_collected(segment.name)
-        still_there, moved_on = list[Job](), list[int]()
-        for job in jobs:
-            found = self._table.get(job.id)
-            if found is job or found == job:
-                still_there.append(job)
-            else:
-                moved_on.append(job.sequence)
-        if len(moved_on) > segment.count // 2:
-            return False
-        for job in still_there:
-            self._remove(job)
-        left = replace(segment, count=len(still_there), holes=tuple(moved_on))
-        self.backlog = self.backlog.replaced((), [left])
-        return True
+        return not self.spill_all([(segment, jobs)])
+
+    def spill_all(self, parts: Iterable[tuple[Segment, Iterable[Job]]]) -> list[Segment]:
+        """Let segments stand for waiting jobs, as `spill` does; tell which of them are not taken in."""
+        taken, refused = list[Segment](), list[Segment]()
+        for segment, jobs in parts:
+            self._refuse_collected(segment.name)
+            still_there, moved_on = list[Job](), list[int]()
+            for job in jobs:
+                found = self._table.get(job.id)
+                if found is job or found == job:
+                    still_there.append(job)
+                else:
+                    moved_on.append(job.sequence)
+            if len(moved_on) > segment.count // 2:
+                refused.append(segment)
+                continue
+            for job in still_there:
+                self._remove(job)
+            taken.append(replace(segment, count=len(still_there), holes=tuple(moved_on)))
+        if taken:
+            self.backlog = self.backlog.replaced((), taken)
+        return refused
 
     def merge(self, old: tuple[Segment, ...], new: tuple[Segment, ...]) -> bool:
         """Let segments stand for others that held the same jobs.
@@ -105,9 +115,9 @@ class WithBacklog(View):
             self._refuse_collected(segment.name)
         held = {segment.name: segment for segment in self.backlog}
         one = held.get(old[0].name) if len(old) == len(new) == 1 else None
-        if one is not None and one == replace(old[0], count=one.count, holes=one.holes):
-            left = one.holes[len(old[0].holes) :]
-            new = (replace(new[0], count=new[0].count - len(left), holes=left),)
+        if one is not None and one.is_left_of(old[0]):
+            left = replace(new[0], count=one.count, holes=one.holes[len(old[0].holes) :])
+            new = (replace(left, first=one.first, in_line=one.in_line) if one.first > left.first else left,)
         elif any(held.get(segment.name) != segment for segment in old):
             return False
         self.backlog = self.backlog.replaced([held[segment.name] for segment in old], new)
@@ -115,28 +125,44 @@ class WithBacklog(View):
         self.changes += 1
         return True
 
-    def sort_out(self, old: Segment, waiting: Iterable[WaitingPart], rest: Iterable[Segment]) -> bool:
+    def sort_out(
+        self,
+        old: Segment,
+        waiting: Iterable[WaitingPart],
+        rest: Iterable[Segment],
+        places: Sequence[Sequence[Key]] = (),
+    ) -> list[Segment]:
         """Let segments of waiting jobs stand for the due jobs of a scheduled one, and others for the rest.
 
-        False if it was changed meanwhile, or its jobs need turns and got none: then nothing is changed.
+        Those that are not taken in are returned: all of them, and then nothing is changed, if the old one was
+        changed meanwhile, or its jobs need turns and got none. A job that has left it leaves the new one too,
+        if `places` tells where the jobs of each new one stood.
         """
-        waiting = tuple(waiting)
+        waiting, rest = tuple(waiting), tuple(rest)
+        segments = [*(part.segment for part in waiting), *rest]
         is_of_one_priority = all(part.segment.first[0] == part.segment.last[0] for part in waiting)
-        held = next((one for one in self.backlog if one == old), None)
-        if held is None or (self.turns and not is_of_one_priority):
-            return False
-        new = list(rest)
+        held = next((one for one in self.backlog if one.name == old.name), None)
+        if held is None or (old.entrypoint in self.turns.entrypoints and not is_of_one_priority):
+            return segments
+        gone = _gone(held, places)
+        if not held.is_left_of(old) or held.count != old.count - sum(map(len, gone)):
+            return segments
         bases = [self._turn_base(part) for part in waiting]
         for (segment, _, last), base in zip(waiting, bases, strict=True):
             for tenant, turn in last.items():
                 self.turns.give(segment.entrypoint, segment.first[0], tenant, base + turn)
-            new.append(segment.moved(0, base))
-        for segment in new:
+        new, empty = list[Segment](), list[Segment]()
+        for segment, base, holes in zip_longest(segments, bases, gone):
             self._refuse_collected(segment.name)
+            if len(holes or ()) == segment.count:
+                empty.append(segment)
+            else:
+                left = replace(segment, count=segment.count - len(holes or ()), holes=holes or ())
+                new.append(left.moved(0, base or 0))
         self.backlog = self.backlog.replaced([held], new)
         self.dropped += old.objects
         self.changes += 1
-        return True
+        return empty
 
     def _turn_base(self, part: WaitingPart) -> int:
         """What to add to the turns of a segment, so that no tenant has a later job in line already."""
@@ -168,10 +194,34 @@ class WithBacklog(View):
         # Half of what stays, so that it is not soon sent back.
         jobs_max, bytes_max = (limit // 2 for limit in at_hand(self.settings, self._lines))
         if segment.limit_key is not None:
-            jobs_max = min(jobs_max, at_hand_of_key(self.settings) // 2)
+            jobs_max = 1 if self._is_crowded else min(jobs_max, at_hand_of_key(self.settings) // 2)
         limits = [key for key in (until, self.backlog.follower(segment)) if key is not None]
         taken, left = self.shelf.take(segment, jobs_max, bytes_max, min(limits, default=None))
         self._bring_in(segment, taken, left)
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether no more jobs should come in that may have to wait for room for their limit keys.
+
+        At half of what may wait here, so that what comes in is not soon sent back.
+        """
+        jobs_max, bytes_max = parked_max(self.settings)
+        ready = self._table.ready
+        return len(ready.aside) > jobs_max // 2 or ready.aside_size > bytes_max // 2
+
+    def _bring_one_in(self, passed: PassedJob) -> None:
+        """Bring in a job from among the others of a segment, if it is where it should be.
+
+        It is noted where the next one of its limit key is.
+        """
+        segment, jobs = passed.segment, self.shelf.first_of_key(passed.segment, passed.limit_key, 2)
+        if jobs and key_of(jobs[0]) == passed.first:
+            left = self.shelf.without(segment, jobs[0])
+            self._bring_in(segment, jobs[:1], left)
+            if left is None:
+                return
+            segment, jobs = left, jobs[1:]
+        self._dispatcher.move(segment, passed.limit_key, key_of(jobs[0]) if jobs else None)
 
     def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
         self.backlog = self.backlog.replaced([segment], [left] if left else [])
@@ -193,3 +243,9 @@ class WithBacklog(View):
         if version > self.collected_version:
             self.collected_version = version
             self.changes += 1
+
+
+def _gone(held: Segment, places: Sequence[Sequence[Key]]) -> list[tuple[int, ...]]:
+    """Of jobs that stood at these places in a segment, those that are not in it any more."""
+    holes = frozenset(held.holes)
+    return [tuple(place[2] for place in of if place < held.first or place[2] in holes) for of in places]

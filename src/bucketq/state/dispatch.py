@@ -4,22 +4,24 @@ Where nothing is limited or paused and no tenants share an entrypoint, the first
 next; else the Dispatcher says who is.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from bucketq.backlog import SegmentNeededError
+from bucketq.backlog import SegmentNeededError, parked_max
 from bucketq.dispatch import Dispatcher
 from bucketq.expiry import MoreExpiredError, is_expired
 from bucketq.job import Job, JobStatus
 from bucketq.limits import Limits
+from bucketq.passed import PassedJob
 from bucketq.segment import Key, Segment, due_key, key_of
 from bucketq.state.endings import WithEndings
 from bucketq.unique import Holder
 from bucketq.wanted import Wanted
 
 # Looking a member up in its class is slow.
-_QUEUED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.IN_PROGRESS
+_QUEUED, _SCHEDULED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.IN_PROGRESS
 _LAST = 1 << 62
 # What a claim adds to a job's line, about.
 _CLAIM_BYTES = 140
@@ -94,21 +96,33 @@ class WithDispatch(WithEndings):
         latest = (due_key(now)[0], _LAST, _LAST)
         while (job := self._table.due.first()) is not None and key_of(job) <= latest:
             self._put(self._in_line(replace(job, status=_QUEUED)))
-        for entrypoint in [segment.entrypoint for segment in self._due_segments(wanted, latest, now)]:
+        entrypoints = [segment.entrypoint for segment in self._due_segments(wanted, latest, now)]
+        self._wake_sorted(entrypoints, latest)
+        for entrypoint in entrypoints:
             while (segment := self.backlog.first_scheduled(entrypoint)) and segment.first <= latest:
                 self._wake_segment(segment, latest)
 
+    def _wake_sorted(self, entrypoints: Iterable[str], latest: Key) -> None:
+        """Let the segments that know their places in line stand there, if all of their jobs are due."""
+        turned = self.turns.entrypoints
+        due, waiting = list[Segment](), list[Segment]()
+        for entrypoint in entrypoints:
+            for segment in self.backlog.line(_SCHEDULED, entrypoint) if entrypoint not in turned else ():
+                if segment.in_line is not None and segment.last <= latest:
+                    first, last = segment.in_line
+                    due.append(segment)
+                    waiting.append(replace(segment, status=_QUEUED, first=first, last=last, in_line=None))
+        if due:
+            self.backlog = self.backlog.replaced(due, waiting)
+            self.changes += len(due)
+
     def _wake_segment(self, segment: Segment, latest: Key) -> None:
-        """Let due jobs of a segment stand in line: all of them, or as many as queue.json has room for."""
-        if segment.in_line is not None and segment.last <= latest and not self.turns:
-            first, last = segment.in_line
-            waiting = replace(segment, status=_QUEUED, first=first, last=last, in_line=None)
-            self.backlog = self.backlog.replaced([segment], [waiting])
-            self.changes += 1
-            return
+        """Let as many due jobs of a segment stand in line as queue.json has room for."""
         ready, settings = self._table.ready, self.settings
-        jobs_max = settings.hot_jobs_max - ready.count() + self._dispatcher.parked
-        bytes_max = settings.hot_bytes_max - ready.size
+        # Those that wait for room for their limit keys have some room of their own.
+        parked_jobs, parked_bytes = parked_max(settings)
+        jobs_max = settings.hot_jobs_max - ready.count() + min(len(ready.aside), parked_jobs)
+        bytes_max = settings.hot_bytes_max - ready.size + min(ready.aside_size, parked_bytes)
         if jobs_max <= 0 or bytes_max <= 0:
             raise self.shelf.sort_out(segment, latest)
         taken, left = self.shelf.take(segment, jobs_max, bytes_max, latest)
@@ -162,14 +176,20 @@ class WithDispatch(WithEndings):
             head = self._dispatcher.next(wanted, now, self.backlog)
             if head is None or isinstance(head, Job):
                 return head
-            # What is in it may have to wait here, and that must not be without end.
+            # What comes in may have to wait here, and that must not be without end.
             self._make_room(0)
+            segment = head.segment if isinstance(head, PassedJob) else head
             try:
-                self._bring_some_in(head)
+                if isinstance(head, PassedJob):
+                    self._bring_one_in(head)
+                elif head.limit_key is None and self._is_crowded:
+                    self._dispatcher.pass_over(head, self.shelf.limit_keys(head))
+                else:
+                    self._bring_some_in(head)
             except SegmentNeededError:
-                upcoming = self.backlog.upcoming(head.entrypoint, _SEGMENTS_AT_ONCE)
-                others = [one for one in upcoming if one is not head and one not in self.shelf]
-                raise SegmentNeededError([head, *others]) from None
+                line = self.backlog.upcoming(segment.entrypoint, _SEGMENTS_AT_ONCE)
+                others = [one for one in line if one is not segment and one not in self.shelf]
+                raise SegmentNeededError([segment, *others]) from None
 
     def _next_unexpired(self, job: Job | None, wanted: Wanted, now: datetime) -> Job | None:
         """From this job on, the next one whose time is not over; those before it are finished."""

@@ -12,7 +12,7 @@ The jobs themselves stay where they are: only entries of the manifest change. So
 costs a commit no more than one job does.
 """
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
 from bucketq.jobline import line_bytes
 from bucketq.ledger import StagedPart
 from bucketq.segment import Hold, Segment, key_of
+from bucketq.segment_lines import Question
 from bucketq.state.dispatch import WithDispatch
 
 _QUEUED, _IN_PROGRESS = JobStatus.QUEUED, JobStatus.IN_PROGRESS
@@ -88,7 +89,7 @@ class WithSegmentClaims(WithDispatch):
         segment, _ = self._held_segment(claim)
         self._check_settlement(segment, completed, failed, rest)
         failed_ids = set(failed)
-        held = self._jobs_in(segment, failed_ids)
+        held = self._jobs_in(segment, failed)
         if strangers := failed_ids - held.keys():
             raise ConfigurationError(f"job {min(strangers)} is not in {segment.name}. Nothing was changed.")
         if doubles := [job_id for job_id in held if self._table.get(job_id) is not None]:
@@ -151,14 +152,16 @@ class WithSegmentClaims(WithDispatch):
 
     def _parents_in(self, segment: Segment, failed: set[str], rest: Sequence[Segment]) -> list[Job]:
         """The completed jobs of the segment that others wait for."""
-        parents = self._jobs_in(segment, self._table.dependents.children.keys() - failed)
+        waited_for = self._table.dependents.children
+        parents = self._jobs_in(segment, [job_id for job_id in waited_for if job_id not in failed])
         for part in rest:
-            for job_id in self._jobs_in(part, parents.keys()):
+            for job_id in self._jobs_in(part, parents):
                 del parents[job_id]
         return list(parents.values())
 
-    def _jobs_in(self, segment: Segment, job_ids: Set[str]) -> dict[str, Job]:
-        """Those of some jobs that are in a segment. One look at it is enough, however many they are."""
-        if not any(map(segment.may_hold, job_ids)):
-            return {}
-        return {job.id: job for job in self.shelf.jobs(segment) if job.id in job_ids}
+    def _jobs_in(self, segment: Segment, job_ids: Iterable[str]) -> dict[str, Job]:
+        """Those of some jobs that are in a segment."""
+        candidates = [job_id for job_id in job_ids if segment.may_hold(job_id)]
+        self.shelf.findings.ask(map(Question, candidates))
+        found = {job_id: self.shelf.find(segment, job_id) for job_id in candidates}
+        return {job_id: job for job_id, job in found.items() if job is not None}

@@ -48,8 +48,9 @@ _PART_BYTES = 256 * 1024
 class Intake(NamedTuple):
     """What came of an import: jobs that were added, and that were not.
 
-    `before` were added by another import of the same file, `present` are in the queue, or its archive, by
-    the same id, and of `refused` ones another job has the unique key. `finished` ones are not taken in.
+    `before` were added by another import of the same file, `present` are in the queue, its archive, or an
+    earlier line of the file, by the same id, and of `refused` ones another job has the unique key.
+    `finished` ones are not taken in.
     """
 
     added: int = 0
@@ -77,7 +78,7 @@ async def take_in(
             path = await _exported(path, Path(folder) / "queue.jsonl")
         plan = _look_through(path)
         view = await _look(queue, plan)
-        intake = Intake(finished=plan.finished)
+        intake = Intake(finished=plan.finished, present=len(plan.repeated))
         for part in _parts(path, plan):
             jobs = sum(isinstance(item, Job) for item in part.holdings)
             adopted = None
@@ -148,6 +149,8 @@ class _Plan(NamedTuple):
     load: str
     lines: int
     finished: int
+    # The lines with a job that an earlier line has already.
+    repeated: frozenset[int]
     # The jobs and batches that it has, and since when they can have been finished.
     ids: frozenset[str]
     since: datetime | None
@@ -180,7 +183,7 @@ async def _exported(path: Path, to: Path) -> Path:
 def _look_through(path: Path) -> _Plan:
     digest = blake2b(digest_size=16)
     batches, followers, wanted = Counter[str](), set[str](), set[str]()
-    ids = set[str]()
+    ids, job_ids, repeated = set[str](), set[str](), set[int]()
     lines = finished = jobs = 0
     end: End | None = None
     for lines, line, item in _items(path):
@@ -197,6 +200,10 @@ def _look_through(path: Path) -> _Plan:
         match item:
             case Job():
                 jobs += 1
+                if item.id in job_ids:
+                    repeated.add(lines)
+                    continue
+                job_ids.add(item.id)
                 wanted.update(item.after)
                 if item.status is JobStatus.DEAD or item.batch is None:
                     continue
@@ -215,6 +222,7 @@ def _look_through(path: Path) -> _Plan:
         load,
         lines,
         finished,
+        frozenset(repeated),
         frozenset(ids),
         finished_since(ids),
         batches,
@@ -248,7 +256,7 @@ def _parts(path: Path, plan: _Plan) -> Iterator[_Part]:
     holdings, size = list[Holding](), 0
     number = 0
     for number, line, item in _items(path):
-        if isinstance(item, Finished | End):
+        if isinstance(item, Finished | End) or number in plan.repeated:
             continue
         if holdings and (len(holdings) == _PART_LINES or size + len(line) > _PART_BYTES):
             yield _Part(number - 1, tuple(holdings))
