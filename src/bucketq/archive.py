@@ -81,8 +81,9 @@ class Archive:
     ) -> AsyncIterator[ArchivedJob]:
         """The jobs that finished from `since` on and before `until`, hour by hour, the oldest hour first.
 
-        With `newest_first` the job that finished last comes first. Either way, it reads an object of the
-        archive only when its turn comes.
+        With `newest_first` the last hour comes first, and in it those that were settled last. Each thousand
+        of them is in the order of their ends; a worker that settles thousands at once may settle them in any
+        other. Either way, it reads an object of the archive only when its turn comes.
         """
         selection = Selection.of(since, until, entrypoint, status)
         async for jobs in self._batches(selection, newest_first):

@@ -54,12 +54,13 @@ def test_from_nothing_to_a_finished_job_by_what_init_says(bucketq_in):
 
 def test_twice_changes_nothing(tmp_path, capsys):
     typed(capsys, "init")
+    mine = f'url = "{(tmp_path / "queue.json").as_uri()}"  # mine'
     for name in ("bucketq.toml", "jobs.py"):
-        (tmp_path / name).write_text("# mine")
+        (tmp_path / name).write_text(mine)
     again = typed(capsys, "init")
     assert again.code == 0
     assert again.out.count("stays as it is") == 2
-    assert [(tmp_path / name).read_text() for name in ("bucketq.toml", "jobs.py")] == ["# mine"] * 2
+    assert [(tmp_path / name).read_text() for name in ("bucketq.toml", "jobs.py")] == [mine] * 2
 
 
 def test_a_url_is_taken_and_one_that_cannot_be_leaves_nothing_behind(tmp_path, capsys):

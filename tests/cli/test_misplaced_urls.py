@@ -10,7 +10,11 @@ from bucketq.cli.__main__ import main
 @pytest.mark.parametrize("command", ["pause", "limit"])
 @pytest.mark.parametrize("given", ["queue.json", "file:/x", " file:///x", "./q", "/tmp/q"])
 def test_what_looks_like_a_path_is_no_entrypoint(
-    command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([command, given]) == 2

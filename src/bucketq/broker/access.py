@@ -45,7 +45,6 @@ from bucketq.operation import (
 from bucketq.operation.limits import ReadLimits
 from bucketq.operation.schedules import ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel
-from bucketq.schedule import Schedule
 from bucketq.segment import Segment
 
 
@@ -96,12 +95,19 @@ class Caller:
             for part in operation.operations:
                 self.check(part)
             return
-        if isinstance(operation, PutSchedule) and _is_of_handler(operation.schedule):
+        # Each worker makes those of its handlers when it starts. Others enqueue what their maker chooses.
+        if isinstance(operation, PutSchedule) and operation.schedule.is_of_handler:
             self.need_to_create()
             return
         self.need(_ROLES.get(type(operation), Role.ADMIN))
         for claim in _claims_of(operation):
             self.check_claim(claim)
+
+    def limited(self, operation: Operation) -> Operation:
+        """The operation, as far as their roles go: a worker's schedule takes no producer's place."""
+        if isinstance(operation, PutSchedule) and not self.may(Role.PRODUCER):
+            return replace(operation, of_worker=True)
+        return operation
 
     def check_claim(self, claim: Claim) -> None:
         """Raise ForbiddenError for a claim without its token, which could be anybody's."""
@@ -135,14 +141,6 @@ _ROLES: dict[type, Role] = {
     ),
     **dict.fromkeys((DequeueSegment, HeartbeatSegment, SettleSegment, ReleaseSegment), Role.WORKER),
 }
-
-
-def _is_of_handler(schedule: Schedule) -> bool:
-    """Whether a schedule is what `cron=` or `every=` of a handler asks for: its name, and no arguments.
-
-    Each worker makes it when it starts. Other schedules enqueue what their maker chooses: a producer's right.
-    """
-    return schedule.name == schedule.job.entrypoint and schedule.job.payload in (b"", b"{}")
 
 
 def _claims_of(operation: Operation) -> Iterator[Claim]:

@@ -25,6 +25,7 @@ from bucketq.errors import (
     BucketQError,
     ConfigurationError,
     NotLeaderError,
+    NotWrittenError,
     QueueClosedError,
 )
 from bucketq.figures import Figures
@@ -70,6 +71,8 @@ class _Term:
         self.queue = queue
         self.leader = leader
         self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Whether what is still waited for may have been done, or be done yet.
+        self.may_be_done = True
 
     def end(self) -> None:
         if not self.is_over.done():
@@ -120,6 +123,8 @@ class Broker:
         self._etag: str | None = None
         self._known: Leader | None = None
         self._term: _Term | None = None
+        # Why this broker cannot lead, while nobody else does: the storage takes no write.
+        self._trouble: NotWrittenError | None = None
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -139,7 +144,7 @@ class Broker:
         return self._term.queue.known_stats if self._term else None
 
     def check_leading(self) -> None:
-        """Raise NotLeaderError if this broker does not lead."""
+        """Raise NotLeaderError if this broker does not lead; NotWrittenError if it cannot."""
         if self._term is None or self._stopping.is_set():
             raise self._not_leading()
 
@@ -181,6 +186,7 @@ class Broker:
     ) -> T:
         """Have something done as the leader. Raises NotLeaderError, also if the term ends meanwhile.
 
+        If the term ended because the storage takes no write, it raises that NotWrittenError instead.
         `if_abandoned` sets an answer right that came in the instant in which its caller went away.
         """
         term = self._term
@@ -193,7 +199,7 @@ class Broker:
             if working.done() and not working.cancelled():
                 with suppress(QueueClosedError):
                     return working.result()
-            raise self._not_leading(may_be_done=True)
+            raise self._not_leading(may_be_done=term.may_be_done)
         except asyncio.CancelledError:
             if working.done() and if_abandoned and not working.cancelled() and not working.exception():
                 if_abandoned(term.queue, working.result())
@@ -202,7 +208,9 @@ class Broker:
             if not working.done():
                 working.cancel()
 
-    def _not_leading(self, *, may_be_done: bool = False) -> NotLeaderError:
+    def _not_leading(self, *, may_be_done: bool = False) -> NotLeaderError | NotWrittenError:
+        if self._trouble is not None and not may_be_done:
+            return type(self._trouble)(str(self._trouble))
         known = self._known
         if known is None or known.broker == self.id:
             return NotLeaderError(may_be_done=may_be_done)
@@ -253,7 +261,7 @@ class Broker:
                 if is_free and (term := await self._stand(stale)):
                     return term
             except TimeoutError:
-                log.warning("no election was stored within %g s", self._beats.timeout_s)
+                log.warning("no election was stored within %g s%s", self._beats.timeout_s, self._told_trouble)
             except (BucketQError, OSError) as error:
                 log.warning("the queue cannot be looked at: %s", error)
             except Exception:
@@ -268,6 +276,7 @@ class Broker:
             leader = leader_of(content, describe(self._storage)) if self._etag else None
             is_new = self._known is None or leader is None or leader.epoch != self._known.epoch
             if leader is not None and is_new and leader.broker != self.id:
+                self._trouble = None
                 log.info(
                     "another broker leads: %s", leader.address or leader.http, extra={"epoch": leader.epoch}
                 )
@@ -289,6 +298,7 @@ class Broker:
                 self._known = leader or self._known
                 return None
         finally:
+            self._trouble = queue.writes.trouble
             if not elected:
                 queue.abandon()
         log.info("leading, at %s", self.address or self.http, extra={"epoch": leader.epoch})
@@ -331,12 +341,20 @@ class Broker:
             self._epoch = leader.epoch
 
     def _depose(self, term: _Term, leader: Leader | None, why: str) -> None:
-        log.warning("leading no more: %s", why, extra={"epoch": term.leader.epoch})
+        if leader is None:
+            writes = term.queue.writes
+            self._trouble = writes.trouble
+            term.may_be_done = writes.trouble is None or writes.may_land
+        log.warning("leading no more: %s%s", why, self._told_trouble, extra={"epoch": term.leader.epoch})
         self._term, self._known, self._etag = None, leader, None
         self._changed.set()
         self._watch.observe(leader, self._clock.monotonic_s())
         term.end()
         term.queue.abandon()
+
+    @property
+    def _told_trouble(self) -> str:
+        return f": {self._trouble}" if self._trouble is not None else ""
 
     async def _sleep(self, duration_s: float) -> None:
         with suppress(TimeoutError):

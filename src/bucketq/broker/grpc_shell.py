@@ -49,7 +49,7 @@ from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import CHUNK_BYTES, refusal_message
 
-_METADATA_BYTES_MAX = 16 * 1024
+_METADATA_BYTES_MAX = 8 * 1024
 _UNREAD_BYTES_MAX = 4 * 1024
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
@@ -89,7 +89,7 @@ class GrpcShell:
         self._door = door
         self._allowance = allowance or Allowance()
         self._server: grpc.aio.Server | None = None
-        self._health = OpenHealth(SERVICE, self._allowance)
+        self._health = OpenHealth()
         services = SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME
         self._reflection = reflection.aio.ReflectionServicer(services)
 
@@ -117,16 +117,16 @@ class GrpcShell:
             ) from error
         await server.start()
         self._server = server
-        await self.tell_health()
+        self.tell_health()
         return bound
 
-    async def tell_health(self) -> None:
+    def tell_health(self) -> None:
         """Say whether this broker leads, to those who ask for its health."""
-        await self._health.tell_health(self._service.broker.is_leading)
+        self._health.tell_health(self._service.broker.is_leading)
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
-        await self._health.stop()
+        self._health.stop()
         if self._server is not None:
             await self._server.stop(grace_s)
 
@@ -231,6 +231,8 @@ def _options(allowance: Allowance) -> list[tuple[str, int]]:
         ("grpc.server_handshake_timeout_ms", int(allowance.header_within_s * 1000)),
         # Each waiting call is a stream, and those that do not wait must not stand in line behind them.
         ("grpc.max_concurrent_streams", allowance.waiting_per_client_max + 1000),
+        # Between the two, gRPC refuses calls at random.
+        ("grpc.max_metadata_size", _METADATA_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", _METADATA_BYTES_MAX),
         # What a stream may send before its handler reads. A message that is read gets all the room it needs.
         ("grpc.http2.lookahead_bytes", _UNREAD_BYTES_MAX),

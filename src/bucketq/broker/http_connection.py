@@ -23,8 +23,8 @@ from bucketq.broker.problem import Problem
 
 _HEADER_BYTES_MAX = 32 * 1024
 _HEADERS_MAX = 100
-# Requests that are sent before the last one is answered. Few clients do that at all.
-_PIPELINED_MAX = 16
+# Requests that come before the last one is answered; a header of each is held. Few clients send any.
+_PIPELINED_MAX = 1
 _BODY_BYTES_PER_S_MIN = 1024
 # For how long the rest of a refused body is read: a client that still sends does not see the answer.
 _LINGER_S = 2.0

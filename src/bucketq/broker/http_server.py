@@ -120,8 +120,8 @@ class _TlsListener:
         self._tls = tls
         self._new_connection = new_connection
         self._within_s = within_s
-        # Oldest first.
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        # When each began, oldest first.
+        self._handshakes: dict[asyncio.Task[None], float] = {}
         self._accepting = asyncio.create_task(self._accept(), name="bucketq tls")
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class _TlsListener:
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             handshake = asyncio.create_task(self._shake_hands(line))
-            self._handshakes[handshake] = None
+            self._handshakes[handshake] = loop.time()
             handshake.add_done_callback(self._handshakes.pop)
             await self._make_room()
 
@@ -151,11 +151,15 @@ class _TlsListener:
         # A pending connection is accepted without a pause, so others get their turn here.
         await asyncio.sleep(0)
         if len(self._handshakes) >= _HANDSHAKES_MAX:
+            oldest, began_s = next(iter(self._handshakes.items()))
+            left_s = began_s + _HANDSHAKE_S - asyncio.get_running_loop().time()
             ended, _ = await asyncio.wait(
-                self._handshakes, timeout=_HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED
+                self._handshakes, timeout=max(0, left_s), return_when=asyncio.FIRST_COMPLETED
             )
             if not ended:
-                next(iter(self._handshakes)).cancel()
+                oldest.cancel()
+                # Until it has ended it counts, and the next one would cancel it again.
+                await asyncio.wait([oldest])
 
     async def _shake_hands(self, line: socket.socket) -> None:
         with suppress(OSError):

@@ -1,131 +1,76 @@
 """The health service of gRPC, which needs no token: it is SERVING while this broker leads.
 
-gRPC reads a whole message, of up to --message-bytes-max, before it hands it over. So this service reads
-one message at a time. A call whose message does not come at once gives way to the next call.
+gRPC holds a whole message, of up to --message-bytes-max, before it hands it over. So this service never reads
+a request: the answer is the same for each service that a request may name.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
 from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 
-from bucketq.broker.allowance import Allowance
-
-# A request names a service.
-_REQUEST_BYTES_MAX = 4 * 1024
-_READING_MAX = 1
-_WATCHING_MAX = 100
-# An honest caller sends its message together with the header. A busy process may be slow to read it.
-_READ_WITHIN_S = 0.5
-_WATCH_AT_LEAST_S = 0.05
+# One connection, which may be a stranger's, leaves places to others.
+_WATCHING_MAX = 1000
+_WATCHING_PER_CONNECTION_MAX = 10
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class OpenHealth:
-    """The health of a server that also has the service `name`."""
+    """The health of a broker."""
 
-    def __init__(self, name: str, allowance: Allowance) -> None:
-        self._name = name
-        self._within_s = allowance.header_within_s
-        self._health = health.aio.HealthServicer()
-        self._reading = _Few(_READING_MAX, _READ_WITHIN_S)
-        self._watching = _Few(_WATCHING_MAX, _WATCH_AT_LEAST_S)
+    def __init__(self) -> None:
+        self._is_leading = self._is_stopped = False
+        self._changed = asyncio.Event()
+        self._watching: Counter[str] = Counter()
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
         """What a server needs to serve it."""
-        in_bytes = health_pb2.HealthCheckResponse.SerializeToString
-        check: Any = grpc.stream_unary_rpc_method_handler(self._check, None, in_bytes)
-        watch: Any = grpc.stream_stream_rpc_method_handler(self._watch, None, in_bytes)
+        # A method with a stream of requests looks the same on the wire, and begins before any message came.
+        check: Any = grpc.stream_unary_rpc_method_handler(self._check)
+        watch: Any = grpc.stream_stream_rpc_method_handler(self._watch)
         return grpc.method_handlers_generic_handler(health.SERVICE_NAME, {"Check": check, "Watch": watch})
 
-    async def tell_health(self, is_leading: bool) -> None:
-        """Set the health of the service. The process as such is well in either case."""
-        statuses = health_pb2.HealthCheckResponse
-        await self._health.set(self._name, statuses.SERVING if is_leading else statuses.NOT_SERVING)
-        await self._health.set("", statuses.SERVING)
+    def tell_health(self, is_leading: bool) -> None:
+        """Set the health, unless the server has stopped."""
+        if not self._is_stopped and is_leading != self._is_leading:
+            self._is_leading = is_leading
+            self._changed.set()
+            self._changed = asyncio.Event()
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Set the health to NOT_SERVING for good."""
-        await self._health.enter_graceful_shutdown()
+        self.tell_health(is_leading=False)
+        self._is_stopped = True
 
-    async def _check(self, _: object, context: Context) -> Any:
-        return await self._health.Check(await self._request(context), context)
+    @property
+    def _answer(self) -> bytes:
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.SERVING if self._is_leading else statuses.NOT_SERVING
+        answer: bytes = statuses(status=status).SerializeToString()
+        return answer
+
+    async def _check(self, _: object, context: Context) -> bytes:
+        return self._answer
 
     async def _watch(self, _: object, context: Context) -> None:
-        request = await self._request(context)
+        # It names the port too: each connection is a peer of its own.
+        peer = context.peer()
+        most = _WATCHING_PER_CONNECTION_MAX
+        if self._watching[peer] >= most or self._watching.total() >= _WATCHING_MAX:
+            reason = f"up to {most} calls of one connection, and {_WATCHING_MAX} in all, watch the health"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{reason}: ask by Check")
+        self._watching[peer] += 1
         try:
-            async with self._watching.stay():
-                await self._health.Watch(request, context)
-        except TimeoutError:
-            await _refuse_busy(context)
-
-    async def _request(self, context: Context) -> Any:
-        content: Any = grpc.aio.EOF
-        try:
-            async with self._reading.stay(self._within_s):
-                content = await context.read()
-        except TimeoutError:
-            await _refuse_busy(context)
-        if content is grpc.aio.EOF:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a message")
-        if (size := len(content)) > _REQUEST_BYTES_MAX:
-            # The call keeps the error, and that keeps this frame.
-            del content
-            reason = f"a request must have up to {_REQUEST_BYTES_MAX} bytes, got {size}"
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
-        try:
-            return health_pb2.HealthCheckRequest.FromString(content)
-        except DecodeError:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this is no HealthCheckRequest")
-
-
-class _Few:
-    """Some calls at a time. One more ends the oldest that has had its time: that raises TimeoutError."""
-
-    def __init__(self, most: int, at_least_s: float) -> None:
-        self._free = asyncio.Semaphore(most)
-        self._at_least_s = at_least_s
-        # When each began, oldest first.
-        self._stays: OrderedDict[asyncio.Timeout, float] = OrderedDict()
-
-    @asynccontextmanager
-    async def stay(self, within_s: float | None = None) -> AsyncIterator[None]:
-        """Count a call while the block runs. Raises TimeoutError when it must end."""
-        await self._take_place()
-        async with asyncio.timeout(within_s) as stay:
-            self._stays[stay] = asyncio.get_running_loop().time()
-            try:
-                yield
-            finally:
-                if stay in self._stays:
-                    del self._stays[stay]
-                    self._free.release()
-
-    async def _take_place(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(self._at_least_s):
-                    await self._free.acquire()
-                return
-            except TimeoutError:
-                now_s = asyncio.get_running_loop().time()
-                oldest, began_s = next(iter(self._stays.items()), (None, now_s))
-                # The oldest call leaves its place to this one.
-                if oldest is not None and now_s - began_s >= self._at_least_s:
-                    del self._stays[oldest]
-                    if not oldest.expired():
-                        oldest.reschedule(now_s)
-                    return
-
-
-async def _refuse_busy(context: Context) -> None:
-    reason = "the request did not arrive in time, or too many calls without a token are under way"
-    await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{reason}: ask again later")
+            while True:
+                changed = self._changed
+                await context.write(self._answer)
+                await changed.wait()
+        finally:
+            self._watching[peer] -= 1
+            if not self._watching[peer]:
+                del self._watching[peer]

@@ -10,6 +10,7 @@ from bucketq.account import Account
 from bucketq.archive import Archive
 from bucketq.broker.inspection import inspect_segment
 from bucketq.broker.sent_trace import sent_trace
+from bucketq.broker.write_watch import WriteWatch
 from bucketq.clock import Clock
 from bucketq.election import Election, Leader, Result
 from bucketq.embedded import BrokerQueue
@@ -48,7 +49,7 @@ from bucketq.segment_claim import SettlementCheck
 from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
 from bucketq.state import Stats
-from bucketq.storage.port import Bucket, ObjectPage, ObjectStoragePort
+from bucketq.storage.port import Bucket, ObjectPage
 from bucketq.wanted import Wanted
 
 # Each page is a listing of all: better few of them.
@@ -65,14 +66,15 @@ class ServedQueue(BrokerQueue):
 
     def __init__(
         self,
-        storage: ObjectStoragePort,
+        storage: Bucket,
         settings: Settings | None = None,
         clock: Clock | None = None,
         mint: Mint | None = None,
         figures: Figures | None = None,
         account: Account | None = None,
     ) -> None:
-        super().__init__(storage, settings=settings, clock=clock, mint=mint, account=account)
+        self.writes = WriteWatch(storage)
+        super().__init__(self.writes, settings=settings, clock=clock, mint=mint, account=account)
         self._figures = figures
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
 

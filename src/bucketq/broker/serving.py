@@ -106,4 +106,4 @@ async def serving(
 async def _tell_health(broker: Broker, shell: GrpcShell) -> None:
     while True:
         await broker.wait_changed()
-        await shell.tell_health()
+        shell.tell_health()

@@ -48,7 +48,7 @@ async def archive(
     url: Url = "",
     as_json: AsJson = False,
 ) -> int:
-    """List the finished jobs, the newest first.
+    """List the finished jobs, those that were settled last first.
 
     With --json each job is a line.
 

@@ -40,15 +40,15 @@ async def init(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
     """Make a queue here: bucketq.toml, and jobs.py with a first job.
 
     Without a URL, here or in BUCKETQ_URL, the queue is the file queue.json of this folder. Nothing that is
-    there is changed. Exit code 2: bucketq.toml is there and names another queue.
+    there is changed. Exit code 2: bucketq.toml is there and names another queue, or none.
     """
     from bucketq.url import connect
 
     is_said = at or url or CURRENT.get().url()
     named = queue_url(at, url) if is_said else (Path.cwd() / "queue.json").as_uri()
-    if is_said:
-        _check_same_queue(named, is_flag=bool(at or url))
-    async with connect(named) as queue:
+    opening = connect(named)
+    _check_same_queue(named, is_configured=bool(is_said and not (at or url)))
+    async with opening as queue:
         # A bucket that is not there, or not ours, is told now rather than by the first job.
         await queue.stats()
     files = {FILE: _SETTINGS.format(url=named), "jobs.py": _JOBS.format(url=named)}
@@ -62,13 +62,13 @@ async def init(at: At = "", url: Url = "", as_json: AsJson = False) -> int:
     return 0
 
 
-def _check_same_queue(url: str, is_flag: bool) -> None:
+def _check_same_queue(url: str, is_configured: bool) -> None:
     """Raise ConfigurationError if bucketq.toml of this folder exists and would not lead to this queue."""
     if not Path(FILE).exists():
         return
     there = Configuration.read(FILE, {}).url()
     # BUCKETQ_URL next to a file without a URL leads every command to that queue.
-    if there.value == url if there else not is_flag:
+    if there.value == url if there else is_configured:
         return
     names = f"names the queue {there.value}" if there else "names no queue"
     raise ConfigurationError(

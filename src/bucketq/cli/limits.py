@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bucketq.cli.opened import opened, opened_existing
-from bucketq.cli.options import AsJson, Url, argument
+from bucketq.cli.options import AsJson, Url, entrypoint_argument
 from bucketq.cli.told import tell_json, tell_table
 from bucketq.errors import ConfigurationError
 from bucketq.words import printable
@@ -13,7 +13,7 @@ from bucketq.words import printable
 if TYPE_CHECKING:
     from bucketq.limits import Limits
 
-_Entrypoint = Annotated[str, argument("ENTRYPOINT", "Only this one; else the whole queue.")]
+_Entrypoint = Annotated[str, entrypoint_argument("Only this one; else the whole queue.")]
 
 
 async def pause(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = False) -> int:
@@ -50,7 +50,7 @@ async def resume(entrypoint: _Entrypoint = "", url: Url = "", as_json: AsJson = 
 
 
 async def limit(
-    entrypoint: Annotated[str, argument("ENTRYPOINT", "Whose jobs.")] = "",
+    entrypoint: Annotated[str, entrypoint_argument("Whose jobs.")] = "",
     limit_key: Annotated[
         str, typer.Option(metavar="TEXT", help="Or those with this limit key; user-* is each that begins so.")
     ] = "",

@@ -1,7 +1,8 @@
 """Opening the queue that a command is for."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from bucketq.cli.configuration import CURRENT, FILE, refuse_secret
@@ -10,6 +11,8 @@ from bucketq.errors import ConfigurationError
 if TYPE_CHECKING:
     from bucketq.queue import Queue
     from bucketq.state import QueueState
+
+_INTERRUPTED_S = 1.0
 
 
 def queue_url(at: str = "", url: str = "") -> str:
@@ -39,8 +42,18 @@ async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
             "memory:// is gone when this command ends; a queue that stays is a file, such as"
             " file:///var/lib/myapp/queue.json, or in a bucket"
         )
-    async with connect(url, settings=CURRENT.get().settings()) as queue:
+    queue = await connect(url, settings=CURRENT.get().settings()).__aenter__()
+    patience_s = None
+    try:
         yield queue
+    except asyncio.CancelledError:
+        # After Ctrl-C, what was begun gets a moment; a lock, or a storage, may be away for long.
+        patience_s = _INTERRUPTED_S
+        raise
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await queue.__aexit__(None, None, None)
 
 
 @asynccontextmanager

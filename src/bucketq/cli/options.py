@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 T = TypeVar("T")
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_URL = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PATH = re.compile(r"\s*(file:|\.{0,2}/|~/|\S+\.json\s*$)", re.IGNORECASE)
 
 
 def not_empty(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
@@ -42,13 +44,30 @@ def _no_url(
             raise typer.BadParameter("must not be empty")
         if _URL.match(one):
             refuse_secret(one, "the URL")
-            raise typer.BadParameter(f"must not be a URL, got {one}. To choose the queue, pass --url {one}")
+            url = one.strip()
+            raise typer.BadParameter(f"must not be a URL, got {one}. To choose the queue, pass --url {url}")
+    return value
+
+
+def _no_path(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
+    """Reject a URL, and a path, which no entrypoint is called like."""
+    _no_url(context, parameter, value)
+    if _PATH.match(value):
+        url = Path(value.strip().removeprefix("file:")).expanduser().absolute().as_uri()
+        raise typer.BadParameter(
+            f"must not be a URL, or a path, got {value}. To choose the queue, pass --url {url}"
+        )
     return value
 
 
 def argument(metavar: str, text: str) -> Any:
     """An argument that is not the queue; a URL is rejected."""
     return typer.Argument(metavar=metavar, help=text, callback=_no_url)
+
+
+def entrypoint_argument(text: str) -> Any:
+    """An entrypoint as an argument; a URL and a path are rejected."""
+    return typer.Argument(metavar="ENTRYPOINT", help=text, callback=_no_path)
 
 
 def text_option(metavar: str, text: str) -> Any:

@@ -21,6 +21,7 @@ import os
 import re
 import stat
 import sys
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -45,11 +46,13 @@ from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _TEMPORARY_AGE_MAX_S = 24 * 3600
 _LONG_S = 5.0
-# A commit tries again until `retry_for_s` is over.
-_LOCK_WAIT_S = 10.0
+# A commit tries again until `retry_for_s` is over. A broker names the holder before its lead ends by it.
+_LOCK_WAIT_S = 3.0
 # A write takes about a millisecond where a disk is quick.
 _LOCK_POLL_S = 0.0005
 _LOCK_POLL_MAX_S = 0.004
+# Errors of the system that have a name of their own here.
+_NAMED = (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Reading so much takes about as long as asking a thread to.
 _AT_ONCE_BYTES = 128 * 1024
@@ -71,12 +74,16 @@ class LocalFileSystemStorage:
         self.url = f"file://{self.path}"
         if not self.path.name:
             raise StorageError(f"{self.path} is not a file name")
+        # Whether the last rename may not be on the disk: nobody is to read it as if it were.
+        self._is_unflushed = False
         self.objects = LocalObjects(self.path.parent / side_prefix(self.path.name))
 
     async def read(self) -> tuple[bytes, str | None]:
         return await asyncio.to_thread(self._read)
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
+        if self._is_unflushed:
+            await asyncio.to_thread(self._flush_again)
         # One stat, and what was just written is in memory: cheaper than the hop to a thread that would
         # keep it off the loop.
         current = self._look()
@@ -87,10 +94,30 @@ class LocalFileSystemStorage:
     async def write(self, content: bytes | Sequence[bytes], if_match: str | None = None) -> str:
         pieces = [content] if isinstance(content, bytes) else content
         warning = asyncio.get_running_loop().call_later(_LONG_S, self._warn)
+        given_up = threading.Event()
         try:
-            return await asyncio.to_thread(self._write, pieces, if_match)
+            return await asyncio.to_thread(self._write, pieces, if_match, given_up)
         finally:
+            # A process that ends waits for its threads.
+            given_up.set()
             warning.cancel()
+
+    def lock_holder(self, wait_s: float = 1.0) -> str | None:
+        """Which process has held the lock for so long, as "by process …"; None if the lock became free."""
+        try:
+            fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            # There is none, or it cannot be looked at: whoever writes gets the reason.
+            return None
+        try:
+            until_s = time.monotonic() + wait_s
+            while not _has_locked(fd):
+                if time.monotonic() > until_s:
+                    return _spell_holder(fd)
+                time.sleep(_LOCK_POLL_MAX_S)
+        finally:
+            os.close(fd)
+        return None
 
     def watch(self) -> FileWatch:
         return FileWatch(self.path, self._etag)
@@ -103,14 +130,15 @@ class LocalFileSystemStorage:
         )
 
     def _read(self) -> tuple[bytes, str | None]:
+        self._flush_again()
         with _storage_errors(f"read {self.path}"):
             if self._stat() is None:
                 return b"", None
             with open(self.path, "rb") as file:
                 return file.read(), _etag_of(os.fstat(file.fileno()))
 
-    def _write(self, pieces: Sequence[bytes], if_match: str | None) -> str:
-        with _storage_errors(f"write {self.path}", NotWrittenError), self._locked():
+    def _write(self, pieces: Sequence[bytes], if_match: str | None, given_up: threading.Event) -> str:
+        with _unwritten_errors(f"write {self.path}"), self._locked(given_up):
             current = self._stat()
             found = _etag_of(current) if current else None
             if found != if_match:
@@ -134,7 +162,9 @@ class LocalFileSystemStorage:
             # Opened before the rename: after it nothing may fail that could have failed sooner.
             with _opened_folder(self.path.parent) as folder_fd:
                 os.rename(temporary, self.path)
+                self._is_unflushed = True
                 _flush_name(folder_fd, self.path)
+                self._is_unflushed = False
         except OSError:
             # On a full disk it would take the room that other writers need.
             with suppress(OSError):
@@ -142,22 +172,30 @@ class LocalFileSystemStorage:
             raise
         return etag
 
+    def _flush_again(self) -> None:
+        if self._is_unflushed:
+            with _storage_errors(f"read {self.path}"), _opened_folder(self.path.parent) as folder_fd:
+                _flush_name(folder_fd, self.path)
+                self._is_unflushed = False
+
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, given_up: threading.Event | None = None) -> Iterator[None]:
         _make_folder(self.path.parent)
         # Opened anew each time: flock belongs to the open file, and threads must not share one.
         fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            self._lock(fd)
+            self._lock(fd, given_up or threading.Event())
             try:
                 yield
             finally:
-                # A child that was forked meanwhile holds a copy: closing ours would not unlock.
-                fcntl.flock(fd, fcntl.LOCK_UN)
+                # A child that was forked meanwhile holds a copy: closing ours would not unlock. A failure
+                # says nothing about what was written, and closing is all that is left.
+                with suppress(OSError):
+                    fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
             os.close(fd)
 
-    def _lock(self, fd: int) -> None:
+    def _lock(self, fd: int, given_up: threading.Event) -> None:
         """Take the lock. Raises NotWrittenError if another process keeps it."""
         if _has_locked(fd):
             return
@@ -165,13 +203,13 @@ class LocalFileSystemStorage:
         pause_s = _LOCK_POLL_S
         # The kernel's own wait for a lock has no deadline, and a thread in it would keep its process alive.
         while not _has_locked(fd):
-            if time.monotonic() > until_s:
+            if time.monotonic() > until_s or given_up.is_set():
                 raise NotWrittenError(
                     f"could not write {self.path}: {self.path}.lock is held {_spell_holder(fd)} for more than"
                     f" {_LOCK_WAIT_S:g} s; nothing was written. Resume or end that process, and try again."
                     " Do not delete the lock file."
                 )
-            time.sleep(pause_s)
+            given_up.wait(pause_s)
             pause_s = min(pause_s * 1.2, _LOCK_POLL_MAX_S)
 
     def _etag(self) -> str | None:
@@ -231,7 +269,7 @@ class LocalObjects:
                 raise ObjectNotFoundError(f"no object at {path}") from None
 
     def _create(self, path: Path, content: bytes) -> None:
-        with _storage_errors(f"create {path}", NotWrittenError):
+        with _unwritten_errors(f"create {path}"):
             _make_folder(path.parent)
             # A name that begins with "." is never listed, so nobody sees half an object.
             temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
@@ -369,21 +407,30 @@ def _spell_holder(fd: int) -> str:
 
 
 @contextmanager
-def _storage_errors(doing: str, otherwise: type[StorageError] = StorageError) -> Iterator[None]:
-    """Raise what the system reports as an error of the storage; `otherwise` is for what has no other name."""
+def _storage_errors(doing: str) -> Iterator[None]:
+    """Raise what the system reports as an error of the storage."""
     try:
         yield
     except PermissionError as error:
         raise AccessDeniedError(f"may not {doing}: {error.strerror}", error) from error
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+    except _NAMED as error:
         raise UnusableStorageError(f"cannot {doing}: {error.strerror}", error) from error
     except OSError as error:
-        failed = f"could not {doing}: {error.strerror}"
-        if error.errno == errno.EROFS:
-            raise UnusableStorageError(failed, error) from error
-        if otherwise is not NotWrittenError:
-            raise otherwise(failed, error) from error
-        if error.errno in _FULL:
-            advice = "Free some space, or raise the quota or limit, and try again."
-            raise StorageFullError(f"{failed}; nothing was written. {advice}", error) from error
-        raise NotWrittenError(f"{failed}; nothing was written.", error) from error
+        kind = UnusableStorageError if error.errno == errno.EROFS else StorageError
+        raise kind(f"could not {doing}: {error.strerror}", error) from error
+
+
+@contextmanager
+def _unwritten_errors(doing: str) -> Iterator[None]:
+    """The same where a failure leaves everything as it was."""
+    with _storage_errors(doing):
+        try:
+            yield
+        except OSError as error:
+            failed = f"could not {doing}: {error.strerror}; nothing was written."
+            if error.errno in _FULL:
+                advice = "Free some space, or raise the quota or limit, and try again."
+                raise StorageFullError(f"{failed} {advice}", error) from error
+            if isinstance(error, _NAMED) or error.errno == errno.EROFS:
+                raise
+            raise NotWrittenError(failed, error) from error
