@@ -54,7 +54,7 @@ check: lint ## Lint, then the quick tests: a minute, and no server, no Java and 
 ifeq ($(ARGS),)
 # More workers than there are cores: these tests wait for servers, for Java and for each other.
 test: check $(SERVERS) $(CLASSES) ## make check, then all other tests. Some alone: make test ARGS='-k name'
-	$(PYTEST) -n 5 $(QUICK:%=--ignore=%) $(SEEDS:%='--deselect=%')
+	$(PYTEST) -n 4 $(QUICK:%=--ignore=%) $(SEEDS:%='--deselect=%')
 else
 test: lint $(SERVERS) $(CLASSES)
 	$(PYTEST) -n 3 $(ARGS)

@@ -112,7 +112,9 @@ def test_a_killed_executor_costs_only_its_jobs_an_attempt(driver, queue):
     runs = began(folder)
     assert {n for n, attempt, _ in runs if attempt == 2} == crashed
     assert {n for n, _, executor in before if executor == killed} <= crashed
-    assert {n for n, attempt, executor in runs if executor != killed and attempt == 1}.isdisjoint(crashed)
+    # Python's processes outlive their executor for a moment, and then have another parent.
+    others = {executor for _, _, executor in before} - {killed}
+    assert {n for n, attempt, executor in runs if executor in others and attempt == 1}.isdisjoint(crashed)
 
 
 def test_the_pipeline_survives_the_death_of_its_driver_and_of_an_executor(cluster, queue, drivers):
