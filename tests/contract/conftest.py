@@ -7,14 +7,13 @@ import pytest
 
 from bucketq.storage import AzureStorage, GCSStorage, S3Storage
 from bucketq.storage.cloud import CloudStorage
-
-from .fault_proxy import FaultProxy, fault_proxy
-from .gcs_fake import fake_gcs
-from .servers import BUCKET, Server
-from .servers import azurite as start_azurite
-from .servers import ministack as start_ministack
-from .servers import s3rver as start_s3rver
-from .servers import seaweedfs as start_seaweedfs
+from tests.contract.fault_proxy import FaultProxy, fault_proxy
+from tests.contract.gcs_fake import fake_gcs
+from tests.contract.servers import BUCKET, Server
+from tests.contract.servers import azurite as start_azurite
+from tests.contract.servers import ministack as start_ministack
+from tests.contract.servers import s3rver as start_s3rver
+from tests.contract.servers import seaweedfs as start_seaweedfs
 
 
 @pytest.fixture(scope="session", autouse=True)

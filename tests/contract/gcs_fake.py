@@ -19,7 +19,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from .servers import BUCKET, Server
+from tests.contract.servers import BUCKET, Server
 
 TOKEN = "token-of-the-fake"
 PAGE_SIZE = 100

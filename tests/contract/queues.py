@@ -18,8 +18,7 @@ from bucketq import (
 )
 from bucketq.broker.serving import serving
 from bucketq.testing.queue import QueueContract
-
-from .servers import BUCKET
+from tests.contract.servers import BUCKET
 
 SETTINGS = Settings(poll_interval_s=0.05)
 # So small that most jobs stand in segments, and every payload is an object.

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from bucketq.storage.cloud import CloudStorage
-
-from .conftest import Cloud
-from .fault_proxy import FaultProxy
-from .servers import BUCKET
+from tests.contract.conftest import Cloud
+from tests.contract.fault_proxy import FaultProxy
+from tests.contract.servers import BUCKET
 
 
 def _methods(proxy: FaultProxy) -> list[str]:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bucketq.storage import runtime
-
-from .servers import BUCKET, Server
+from tests.contract.servers import BUCKET, Server
 
 
 def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -17,10 +17,9 @@ from bucketq.doctor.finding import exit_code
 from bucketq.storage import ObjectInfo, open_storage
 from bucketq.storage.cloud_objects import CloudObjects
 from bucketq.storage.proof import find_fault
-
-from .fault_proxy import Answer, FaultProxy, Loss
-from .gcs_fake import FakeGCS, running
-from .servers import BUCKET, LIMITED, Server
+from tests.contract.fault_proxy import Answer, FaultProxy, Loss
+from tests.contract.gcs_fake import FakeGCS, running
+from tests.contract.servers import BUCKET, LIMITED, Server
 
 SCHEMES = {"seaweedfs": "s3", "s3rver": "s3", "azurite": "az", "gcs": "gs"}
 

@@ -3,8 +3,7 @@ limits so small that most jobs stand in segments and every payload in an object.
 
 from bucketq import BrokerQueue, InMemoryStorage, Settings
 from bucketq.testing.queue import QueueContract, SegmentContract
-
-from .queues import SEGMENTED, TINY, Broker, Direct, Sync, on
+from tests.contract.queues import SEGMENTED, TINY, Broker, Direct, Sync, on
 
 
 class TestBrokerQueue(Broker, QueueContract):

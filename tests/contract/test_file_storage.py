@@ -21,8 +21,7 @@ from bucketq.errors import (
     StorageError,
 )
 from bucketq.storage import LocalFileSystemStorage, file
-
-from .endless_writer import number_of, version
+from tests.contract.endless_writer import number_of, version
 
 
 @pytest.fixture

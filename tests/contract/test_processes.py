@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bucketq.storage import open_storage
-
-from .servers import BUCKET, Server
+from tests.contract.servers import BUCKET, Server
 
 PROCESSES = 4
 TIMES = 50

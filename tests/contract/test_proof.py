@@ -19,9 +19,8 @@ from bucketq.loads import LoadMark
 from bucketq.queue import Queue
 from bucketq.storage import S3Storage
 from bucketq.storage.cloud import CloudStorage
-
-from .fault_proxy import Answer, FaultProxy, Loss, Request, fault_proxy
-from .servers import BUCKET, Server
+from tests.contract.fault_proxy import Answer, FaultProxy, Loss, Request, fault_proxy
+from tests.contract.servers import BUCKET, Server
 
 REFUSED = "is no place for a queue: this server creates an object although there is one"
 

@@ -10,8 +10,7 @@ import pytest
 from bucketq import InMemoryStorage, connect, open_storage
 from bucketq.broker.serving import serving
 from bucketq.testing.queue import QueueContract, SegmentContract
-
-from .queues import SEGMENTED, SETTINGS, TINY, Broker, Direct, Remote, Sync, on
+from tests.contract.queues import SEGMENTED, SETTINGS, TINY, Broker, Direct, Remote, Sync, on
 
 
 class TestBrokerQueueWithTinyLimits(Broker, QueueContract):

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from bucketq import BrokerQueue, GCSStorage, Settings
-
-from .gcs_fake import FakeGCS, running
-from .servers import BUCKET, Server
+from tests.contract.gcs_fake import FakeGCS, running
+from tests.contract.servers import BUCKET, Server
 
 FOR_S = 3.0
 

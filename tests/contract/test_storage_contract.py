@@ -4,8 +4,7 @@ import pytest
 
 from bucketq.storage import AzureStorage, GCSStorage, ObjectStoragePort, S3Storage
 from bucketq.testing import BucketContract
-
-from .servers import BUCKET, Server
+from tests.contract.servers import BUCKET, Server
 
 
 class TestS3OnSeaweedFS(BucketContract):

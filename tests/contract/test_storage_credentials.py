@@ -13,10 +13,9 @@ from google.auth.credentials import AnonymousCredentials
 
 from bucketq.errors import AccessDeniedError, ConfigurationError, StorageError
 from bucketq.storage import AzureStorage, GCSStorage, S3Storage
-
-from .fault_proxy import Answer, fault_proxy
-from .gcs_fake import TOKEN
-from .servers import BUCKET, Server
+from tests.contract.fault_proxy import Answer, fault_proxy
+from tests.contract.gcs_fake import TOKEN
+from tests.contract.servers import BUCKET, Server
 
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 

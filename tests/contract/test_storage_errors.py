@@ -25,9 +25,8 @@ from bucketq.errors import (
 )
 from bucketq.storage import AzureStorage, S3Storage
 from bucketq.storage.cloud import CloudStorage
-
-from .fault_proxy import Answer, FaultProxy, Loss
-from .servers import AZURITE_ACCOUNT, BUCKET, Server
+from tests.contract.fault_proxy import Answer, FaultProxy, Loss
+from tests.contract.servers import AZURITE_ACCOUNT, BUCKET, Server
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pyspark
 
 from bucketq import DirectQueue, LocalFileSystemStorage, Settings
 from bucketq.spark import local_session
-
-from .jvm import ARCHIVE, HOME, java_options, submit_arguments
+from tests.spark.jvm import ARCHIVE, HOME, java_options, submit_arguments
 
 
 async def fill(path: Path) -> None:

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bucketq.verify import verify
-
-from .cluster import WITHIN_S
+from tests.spark.cluster import WITHIN_S
 
 
 def enqueue(*calls):

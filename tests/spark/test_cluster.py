@@ -8,9 +8,8 @@ import pytest
 
 from bucketq.archive import Archive
 from bucketq.verify import verify
-
-from .cluster import Driver, wait_until
-from .java import need_java
+from tests.spark.cluster import Driver, wait_until
+from tests.spark.java import need_java
 
 # A driver, and what it starts, takes its time where the machine is busy.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark cluster")]

@@ -10,8 +10,7 @@ import pytest
 
 from bucketq.cli.steps import Steps
 from bucketq.words import spell_jobs
-
-from .java import need_java
+from tests.spark.java import need_java
 
 # Java starts slowly where the machine is busy.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark cluster")]

@@ -18,10 +18,9 @@ import pytest
 from bucketq import App, ConfigurationError, JobFailedError, Running, provided
 from bucketq.retry import fixed
 from bucketq.spark import Fleet, run
-
-from .cluster import WITHIN_S, wait_until
-from .fleets import archive, at_work, check_sound, enqueue, journal
-from .java import need_java
+from tests.spark.cluster import WITHIN_S, wait_until
+from tests.spark.fleets import archive, at_work, check_sound, enqueue, journal
+from tests.spark.java import need_java
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("spark tables")]
 

@@ -15,9 +15,8 @@ from bucketq.codec import decode
 from bucketq.retry import fixed
 from bucketq.spark import Fleet, run
 from bucketq.spark.fleet.pace import BEGIN_WITHIN_S
-
-from .cluster import wait_until
-from .fleets import archive, at_work, check_sound, enqueue, journal
+from tests.spark.cluster import wait_until
+from tests.spark.fleets import archive, at_work, check_sound, enqueue, journal
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("spark tables")]
 

@@ -18,8 +18,7 @@ from bucketq.spark.sink import Sink
 from bucketq.spark.stream import ArchiveStream
 from bucketq.spark.tables import ArchiveReader
 from bucketq.state import QueueState
-
-from .test_loading import loaded, rows
+from tests.spark.test_loading import loaded, rows
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 

@@ -22,8 +22,7 @@ from bucketq.pipeline.report.findings import find
 from bucketq.pipeline.report.page import page
 from bucketq.pipeline.targets import Target, Targets, read_targets
 from bucketq.verify import verify
-
-from .conftest import FileQueue
+from tests.spark.conftest import FileQueue
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 

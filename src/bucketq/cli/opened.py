@@ -1,6 +1,5 @@
 """Opening the queue that a command is for."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -34,6 +33,8 @@ def queue_url(at: str = "", url: str = "") -> str:
 @asynccontextmanager
 async def opened(at: str = "", url: str = "") -> "AsyncIterator[Queue]":
     """The queue, open, with the settings of the environment and of bucketq.toml."""
+    import asyncio
+
     from bucketq.url import connect
 
     url = queue_url(at, url)
