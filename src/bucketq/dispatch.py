@@ -61,8 +61,8 @@ class Dispatcher:
         self._parked: dict[str, dict[str, list[tuple[Key, str]]]] = {}
         self._parked_entries = 0
         self._passed = PassedSegments()
-        # The first segment of an entrypoint that was not passed over, where others were.
-        self._unpassed: dict[str, Segment | None] = {}
+        # How many segments from the first one of an entrypoint on were passed over, at least.
+        self._passed_first: dict[str, int] = {}
         # For each limit key that is parked: the entrypoints in which it is.
         self._places: dict[str, set[str]] = {}
         table.watched_keys = self._places
@@ -146,7 +146,6 @@ class Dispatcher:
     def pass_over(self, segment: Segment, places: Mapping[str, Key]) -> None:
         """Leave a segment of mixed limit keys where it is; the jobs of each begin at these places."""
         self._passed.put(segment, places)
-        self._unpassed.pop(segment.entrypoint, None)
         for limit_key in places:
             self._places.setdefault(limit_key, set()).add(segment.entrypoint)
             self._open_key(segment.entrypoint, limit_key)
@@ -202,7 +201,7 @@ class Dispatcher:
             for status, entrypoint, limit_key in backlog.changed_lines(before):
                 self._table.mark(entrypoint)
                 if status is _QUEUED and limit_key is None:
-                    self._unpassed.pop(entrypoint, None)
+                    self._passed_first.pop(entrypoint, None)
                     for forgotten in self._passed.follow(entrypoint, backlog.line(_QUEUED, entrypoint)):
                         self._first_of_key(entrypoint, forgotten)
                 if limit_key is not None and backlog.first_of_key(entrypoint, limit_key) is not None:
@@ -275,10 +274,11 @@ class Dispatcher:
             return self._backlog.first(entrypoint)
         if self._passed.entries >= _PASSED_MAX:
             return None
-        if entrypoint not in self._unpassed:
-            line = self._backlog.line(_QUEUED, entrypoint)
-            self._unpassed[entrypoint] = next((one for one in line if one not in self._passed), None)
-        return self._unpassed[entrypoint]
+        line, number = self._backlog.line(_QUEUED, entrypoint), self._passed_first.get(entrypoint, 0)
+        while number < len(line) and line[number] in self._passed:
+            number += 1
+        self._passed_first[entrypoint] = number
+        return line[number] if number < len(line) else None
 
     def _park(self, job: Job, limit_key: str, now: datetime) -> None:
         if self._table.ready.set_aside(job):

@@ -5,10 +5,13 @@ So it is noted where in the segment the jobs of each key begin. A job that may b
 the others.
 """
 
+import heapq
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bucketq.segment import Key, Segment
+
+_HEAP_SLACK = 64
 
 
 class PassedJob(NamedTuple):
@@ -27,6 +30,8 @@ class PassedSegments:
         # As they were when these places were right: jobs may have left since, but none has come back.
         self._segments: dict[str, dict[str, Segment]] = {}
         self._places: dict[str, dict[str, dict[str, Key]]] = {}
+        # The same places as heaps. Places that have moved leave their entries behind.
+        self._heaps: dict[tuple[str, str], list[tuple[Key, str]]] = {}
         # How many places it knows.
         self.entries = 0
 
@@ -50,8 +55,11 @@ class PassedSegments:
         places = self._places.get(entrypoint, {}).get(limit_key)
         if not places:
             return None
-        name = min(places, key=lambda name: places[name])
-        return PassedJob(segments[name], limit_key, places[name])
+        heap = self._heaps[entrypoint, limit_key]
+        while places.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)
+        place, name = heap[0]
+        return PassedJob(segments[name], limit_key, place)
 
     def move(self, segment: Segment, limit_key: str, place: Key | None) -> None:
         """In the segment as it is now, the jobs of a limit key begin here; None if there are none."""
@@ -82,11 +90,17 @@ class PassedSegments:
         keys = self._places.setdefault(segment.entrypoint, {})
         places = keys.setdefault(limit_key, {})
         self.entries += (place is not None) - (segment.name in places)
+        line = segment.entrypoint, limit_key
         if place is not None:
             places[segment.name] = place
+            heap = self._heaps.setdefault(line, [])
+            heapq.heappush(heap, (place, segment.name))
+            if len(heap) > 2 * len(places) + _HEAP_SLACK:
+                heap[:] = sorted((place, name) for name, place in places.items())
             return
         places.pop(segment.name, None)
         if not places:
             del keys[limit_key]
+            self._heaps.pop(line, None)
         if not keys:
             del self._places[segment.entrypoint]

@@ -8,6 +8,7 @@ any number of them. Two things keep an operation that needs more than fits from 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from bucketq.archived_job import lines_of
 from bucketq.backlog import SegmentNeededError
@@ -86,6 +87,15 @@ class Findings:
         self._answers[name] = len(self.questions)
 
 
+class _LimitKeys(NamedTuple):
+    """Where the jobs of each limit key begin in a segment."""
+
+    segment: Segment
+    written: dict[str, Key]
+    # Where jobs have left `segment`; None for a key without jobs.
+    moved: dict[str, Key | None]
+
+
 class Shelf:
     """Holds segments up to a size; the one that was not used for longest leaves first.
 
@@ -105,7 +115,7 @@ class Shelf:
         self._absent: dict[tuple[str, Question], None] = {}
         # Where the jobs of limit keys begin in segments that were passed over: one that is not within reach
         # need not be read again for that.
-        self._limit_keys: dict[str, dict[str, Key]] = {}
+        self._limit_keys: dict[str, _LimitKeys] = {}
         # Those of the operation that is being applied.
         self.findings = Findings()
 
@@ -201,13 +211,24 @@ class Shelf:
 
     def limit_keys(self, segment: Segment) -> dict[str, Key]:
         """Where the jobs of each limit key begin in a segment, or behind that."""
-        places = self._limit_keys.pop(segment.name, None)
-        if places is None:
-            places = self._lines(segment).limit_keys(segment)
-        self._limit_keys[segment.name] = places
-        while sum(map(len, self._limit_keys.values())) > _LIMIT_KEYS_MAX and len(self._limit_keys) > 1:
+        known = self._limit_keys.pop(segment.name, None)
+        if known is None or not (segment is known.segment or segment.is_left_of(known.segment)):
+            # Perhaps jobs are back that had left, by an operation that was undone.
+            places = known.written if known else self._lines(segment).limit_keys(segment)
+            known = _LimitKeys(segment, places, {})
+        self._limit_keys[segment.name] = known
+        while sum(len(one.written) for one in self._limit_keys.values()) > _LIMIT_KEYS_MAX:
+            if len(self._limit_keys) == 1:
+                break
             del self._limit_keys[next(iter(self._limit_keys))]
-        return places
+        return {key: place for key, place in {**known.written, **known.moved}.items() if place is not None}
+
+    def note_first_of_key(self, segment: Segment, limit_key: str, place: Key | None) -> None:
+        """Note where the jobs of a limit key begin in a segment now; None if there are none."""
+        known = self._limit_keys.get(segment.name)
+        if known is not None:
+            moved = known.moved if segment.is_left_of(known.segment) else {}
+            self._limit_keys[segment.name] = _LimitKeys(segment, known.written, {**moved, limit_key: place})
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""

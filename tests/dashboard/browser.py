@@ -51,7 +51,7 @@ async def opened(chromium, *, size=DESKTOP, theme="light", allowed=()):
     `allowed` are parts of what the console may say.
     """
     context = await chromium.new_context(viewport=size, color_scheme=theme)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     page = await context.new_page()
     wrong = []
 

@@ -12,6 +12,7 @@ from bucketq.broker.access import ANYBODY
 from bucketq.broker.broker import Broker
 from bucketq.broker.service import Service
 from bucketq.broker.under_way import UnderWay
+from bucketq.operation import Enqueue, Refresh
 from bucketq.remote.queue import RemoteQueue
 from bucketq.testing.virtual_time import VirtualClock, run, virtual_time
 from tests.faults.faulty import FaultyStorage
@@ -172,3 +173,17 @@ async def test_a_caller_that_is_cancelled_takes_nothing_from_another_one():
         await first
     await asyncio.sleep(20)
     assert await second == "done"
+
+
+@virtual_time
+async def test_a_question_for_the_version_is_not_taken_for_the_batch_before_it():
+    storage = FaultyStorage()
+    async with client_of_a_broker(storage) as (client, way):
+        ids = [*await client.enqueue_many("parent", ["x" * 100] * PER_SEGMENT * 50)]
+        storage.object_latency_s = 2
+        new = client._new_job("child", b"", 0, {"after": ids[::PER_SEGMENT]})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await way.batch("b:1", "session", 1, 0, (Enqueue((new,)), Refresh()))
+        answers = await way.batch("b:1", "session", 1, 0, (Refresh(),))
+        assert len(answers.answers) == 1

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bucketq.broker.broker import Beats, Broker
+from bucketq.errors import NotLeaderError, StorageFullError
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from tests.faults.faulty import FaultyStorage
 
@@ -80,3 +81,34 @@ async def test_who_leads_again_and_who_takes_over_do_not_both_lead():
                 while now_s() < began_s + 5:
                     assert not (first.is_leading and second.is_leading), tenth
                     await asyncio.sleep(0.01)
+
+
+class FullOnce(FaultyStorage):
+    """Its disk is full at the first write, while another broker is elected."""
+
+    meanwhile = None
+
+    async def write(self, content, if_match=None):
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+            raise StorageFullError("no space left; nothing was written")
+        return await super().write(content, if_match)
+
+
+@virtual_time
+async def test_a_broker_whose_disk_was_full_sends_clients_to_the_one_that_leads():
+    storage = FullOnce()
+    other = brokering(storage, "b")
+
+    async def elect_another():
+        b = await other.__aenter__()
+        await until(lambda: b.is_leading)
+
+    storage.meanwhile = elect_another
+    async with brokering(storage, "a") as a:
+        await asyncio.sleep(30)
+        with pytest.raises(NotLeaderError) as refused:
+            a.check_leading()
+        assert refused.value.address == "b:1"
+        await other.__aexit__(None, None, None)

@@ -36,7 +36,7 @@ def spill(state, number):
         segment, content = writer.finish(segment_name(1, f"{number:016x}"))
         number += 1
         state.shelf.put(segment, content)
-        state.apply(lambda state, segment=segment, line=line: state.spill(segment, line))
+        state.apply(lambda state, segment=segment, line=line: state.spill([(segment, line)]))
     return number
 
 

@@ -129,7 +129,7 @@ class Backlogged:
             self.ids[kind].append(job.id)
         if kind == "dead":
             self.state.dead_total += PER_SEGMENT
-        assert self.state.spill(self.write(sorted(jobs, key=key_of)), jobs)
+        assert self.state.spill([(self.write(sorted(jobs, key=key_of)), jobs)]) == []
         self._cache([])
 
     def _claim_segment(self, entrypoint):

@@ -215,7 +215,7 @@ MUTANTS = [
     Mutant(
         "spill a job that was claimed meanwhile",
         backlog.WithBacklog,
-        "spill_all",
+        "spill",
         "found is job or found == job",
         "found is not None",
         first_seed=2,
@@ -223,7 +223,7 @@ MUTANTS = [
     Mutant(
         "forget that a job left its segment before the segment was taken in",
         backlog.WithBacklog,
-        "spill_all",
+        "spill",
         "holes=tuple(moved_on)",
         "holes=()",
         first_seed=5,

@@ -88,7 +88,7 @@ def test_jobs_that_were_searched_for_in_vain_are_forgotten():
     for job in jobs:
         writer.add(job)
     segment, content = writer.finish("backlog/000000000001-00000000000000aa.json")
-    state.spill(segment, jobs)
+    state.spill([(segment, jobs)])
     state.shelf.put(segment, content)
     for number in range(12_000):
         state.shelf.serve(None)

@@ -40,7 +40,7 @@ def example() -> QueueState:
         )
         for number in (21, 22)
     ]
-    state.spill(segment_of(later, "backlog/000000000008-00000000000000ff.json")[0], later)
+    state.spill([(segment_of(later, "backlog/000000000008-00000000000000ff.json")[0], later)])
     return state
 
 
@@ -81,18 +81,21 @@ def last_example() -> QueueState:
     state.enqueue(large)
     state.enqueue_segments([example_segment()[0]])
     spilled = [state.enqueue(replace(large, id=f"job-{number}")) for number in (9, 10)]
-    state.spill(segment_of(spilled, "backlog/000000000008-00000000000000cc.json")[0], spilled)
-    state.spill(
-        replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3),
-        [state.enqueue(replace(large, id="job-11")), state.enqueue(replace(large, id="job-12")), spilled[0]],
-    )
+    state.spill([(segment_of(spilled, "backlog/000000000008-00000000000000cc.json")[0], spilled)])
+    others = [state.enqueue(replace(large, id=f"job-{number}")) for number in (11, 12)]
+        state.enqueue(replace(large, id="job-11")),
+        state.enqueue(replace(large, id="job-12")),
+        spilled[0],
+    ]
+    holey = replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3)
+    state.spill([(holey, [*others, spilled[0]])])
     claim_segments(state)
     for number, status in ((14, JobStatus.SCHEDULED), (15, JobStatus.BLOCKED), (16, JobStatus.QUEUED)):
         after = ("job-2",) if status is JobStatus.BLOCKED else ()
         job = replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}", after=after)
         state.enqueue(job)
     keyed = [state.enqueue(replace(large, id="job-17", key="video-17"))]
-    state.spill(segment_of(keyed, "backlog/000000000008-00000000000000ee.json")[0], keyed)
+    state.spill([(segment_of(keyed, "backlog/000000000008-00000000000000ee.json")[0], keyed)])
     state.kept_keys.keep("video-6", "job-98", NOW + timedelta(hours=1))
     state.begin_batch(Job(id="album", entrypoint="video", payload=b'{"to": "eve"}', created_at=NOW), 3)
     state.cancelled_total += 1

@@ -157,7 +157,7 @@ def test_a_parent_that_is_replaced_in_the_same_operation_blocks_nobody():
     writer = SegmentWriter()
     writer.add(parent)
     segment, content = writer.finish("backlog/000000000008-00000000000000bb.json")
-    state.spill(segment, [parent])
+    state.spill([(segment, [parent])])
     [segment] = state.backlog
     state.shelf.put(segment, content)
     state.shelf.keys.put(SegmentKeys(segment), pack([fingerprint("k")]))

@@ -261,7 +261,7 @@ def test_jobs_cancelled_in_a_segment_cost_their_tenant_no_turns():
         writer.add(job)
     segment, content = writer.finish(segment_name(1, "0" * 16))
     state.shelf.put(segment, content)
-    assert state.spill(segment, jobs)
+    assert state.spill([(segment, jobs)]) == []
     assert enqueue(state, "fifth", tenant="acme").turn == 5, "the others wait in the segment"
     for job_id in ("0", "1", "2", "3", "fifth"):
         where = segment.name if job_id != "fifth" else ""

@@ -52,7 +52,7 @@ def spilled(*jobs):
     state = QueueState()
     jobs = [state.enqueue(job) for job in jobs]
     segment, content, keys = written(jobs)
-    assert state.spill(segment, jobs)
+    assert state.spill([(segment, jobs)]) == []
     return state, segment, content, keys
 
 

@@ -275,8 +275,9 @@ class Broker:
             content, self._etag = found
             leader = leader_of(content, describe(self._storage)) if self._etag else None
             is_new = self._known is None or leader is None or leader.epoch != self._known.epoch
-            if leader is not None and is_new and leader.broker != self.id:
+            if leader is not None and leader != self._known and leader.broker != self.id:
                 self._trouble = None
+            if leader is not None and is_new and leader.broker != self.id:
                 log.info(
                     "another broker leads: %s", leader.address or leader.http, extra={"epoch": leader.epoch}
                 )
@@ -288,7 +289,7 @@ class Broker:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
         queue = ServedQueue(self._given, self.settings, self._clock, self._mint, self.figures, self._account)
         await queue.__aenter__()
-        elected = False
+        elected, leader = False, None
         try:
             # Who is elected only later would not be trusted any more.
             async with asyncio.timeout(self._beats.timeout_s):
@@ -298,7 +299,8 @@ class Broker:
                 self._known = leader or self._known
                 return None
         finally:
-            self._trouble = queue.writes.trouble
+            # While another broker leads, clients have to go there.
+            self._trouble = queue.writes.trouble if elected or leader is None else None
             if not elected:
                 queue.abandon()
         log.info("leading, at %s", self.address or self.http, extra={"epoch": leader.epoch})

@@ -45,8 +45,8 @@ from bucketq.wanted import Wanted
 
 # A client that wants to wait longer asks again.
 WAIT_MAX_S = 300.0
-# About what an operation takes in memory without its payload.
-_OPERATION_BYTES = 1000
+# About what an operation, a job or a claim takes in memory without its payload.
+_OBJECT_BYTES = 1000
 
 
 class Service:
@@ -143,8 +143,9 @@ class Service:
             return await queue.perform(session, number, seen_version, checked)
 
         version, answers = await self._under_way.join(
-            (caller, session, number),
-            sum(_OPERATION_BYTES + bytes_of(one) for one in operations),
+            # A client asks for the version under the number of its last batch.
+            (caller, session, number, tuple(map(type, operations))),
+            sum(map(_size_of, operations)),
             lambda: self.broker.lead(perform),
         )
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
@@ -220,6 +221,12 @@ class Service:
     async def collect_garbage(self, *, dry_run: bool) -> list[ObjectInfo]:
         """Remove the objects that nothing refers to."""
         return await self.broker.lead(lambda queue: queue.collect_garbage(dry_run=dry_run))
+
+
+def _size_of(operation: Operation) -> int:
+    jobs = enqueued_by(operation)
+    objects = 1 + len(jobs) + sum(1 for _ in claims_of(operation))
+    return _OBJECT_BYTES * objects + sum(len(one) for job in jobs for one in job.after) + bytes_of(operation)
 
 
 def _check_object_name(name: str) -> None:

@@ -65,6 +65,9 @@ class UnderWay(Generic[T]):
         if key in self._works and self._works[key].task is task:
             self._take_back(key)
             del self._works[key]
+        if not task.cancelled():
+            # Without a caller, no one else retrieves the error.
+            task.exception()
 
 
 class _Work(Generic[T]):

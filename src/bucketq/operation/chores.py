@@ -20,7 +20,7 @@ class Spill(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[tuple[Segment, tuple[Job, ...]], ...]
 
     def __call__(self, state: QueueState) -> list[Segment]:
-        return state.spill_all(self.parts)
+        return state.spill(self.parts)
 
 
 class Merge(msgspec.Struct, frozen=True, gc=False):

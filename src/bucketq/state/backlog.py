@@ -76,15 +76,11 @@ class WithBacklog(View):
         self.backlog = self.backlog.replaced((), moved)
         self.changes += 1
 
-    def spill(self, segment: Segment, jobs: Iterable[Job]) -> bool:
-        """Let a segment stand for these waiting jobs, but for those that moved on meanwhile.
+    def spill(self, parts: Iterable[tuple[Segment, Iterable[Job]]]) -> list[Segment]:
+        """Let segments stand for waiting jobs, but for those that moved on meanwhile.
 
-        False if those were most of them: then nothing is changed.
+        Return the segments that are not taken in, because most of their jobs moved on.
         """
-        return not self.spill_all([(segment, jobs)])
-
-    def spill_all(self, parts: Iterable[tuple[Segment, Iterable[Job]]]) -> list[Segment]:
-        """Let segments stand for waiting jobs, as `spill` does; tell which of them are not taken in."""
         taken, refused = list[Segment](), list[Segment]()
         for segment, jobs in parts:
             self._refuse_collected(segment.name)
@@ -221,7 +217,9 @@ class WithBacklog(View):
             if left is None:
                 return
             segment, jobs = left, jobs[1:]
-        self._dispatcher.move(segment, passed.limit_key, key_of(jobs[0]) if jobs else None)
+        place = key_of(jobs[0]) if jobs else None
+        self.shelf.note_first_of_key(segment, passed.limit_key, place)
+        self._dispatcher.move(segment, passed.limit_key, place)
 
     def _bring_in(self, segment: Segment, jobs: list[Job], left: Segment | None) -> None:
         self.backlog = self.backlog.replaced([segment], [left] if left else [])

@@ -74,15 +74,15 @@ class LocalFileSystemStorage:
         self.url = f"file://{self.path}"
         if not self.path.name:
             raise StorageError(f"{self.path} is not a file name")
-        # Whether the last rename may not be on the disk: nobody is to read it as if it were.
-        self._is_unflushed = False
+        # How many renames there were, and how many are certainly on the disk. Until all are, nothing is read.
+        self._renames = self._flushed = 0
         self.objects = LocalObjects(self.path.parent / side_prefix(self.path.name))
 
     async def read(self) -> tuple[bytes, str | None]:
         return await asyncio.to_thread(self._read)
 
     async def read_if_changed(self, etag: str | None) -> tuple[bytes, str | None] | None:
-        if self._is_unflushed:
+        if self._flushed < self._renames:
             await asyncio.to_thread(self._flush_again)
         # One stat, and what was just written is in memory: cheaper than the hop to a thread that would
         # keep it off the loop.
@@ -162,9 +162,8 @@ class LocalFileSystemStorage:
             # Opened before the rename: after it nothing may fail that could have failed sooner.
             with _opened_folder(self.path.parent) as folder_fd:
                 os.rename(temporary, self.path)
-                self._is_unflushed = True
-                _flush_name(folder_fd, self.path)
-                self._is_unflushed = False
+                self._renames += 1
+                self._flush_names(folder_fd)
         except OSError:
             # On a full disk it would take the room that other writers need.
             with suppress(OSError):
@@ -173,10 +172,15 @@ class LocalFileSystemStorage:
         return etag
 
     def _flush_again(self) -> None:
-        if self._is_unflushed:
+        if self._flushed < self._renames:
             with _storage_errors(f"read {self.path}"), _opened_folder(self.path.parent) as folder_fd:
-                _flush_name(folder_fd, self.path)
-                self._is_unflushed = False
+                self._flush_names(folder_fd)
+
+    def _flush_names(self, folder_fd: int) -> None:
+        # Another thread may rename meanwhile.
+        renames = self._renames
+        _flush_name(folder_fd, self.path)
+        self._flushed = max(self._flushed, renames)
 
     @contextmanager
     def _locked(self, given_up: threading.Event | None = None) -> Iterator[None]:
