@@ -83,10 +83,6 @@ def last_example() -> QueueState:
     spilled = [state.enqueue(replace(large, id=f"job-{number}")) for number in (9, 10)]
     state.spill([(segment_of(spilled, "backlog/000000000008-00000000000000cc.json")[0], spilled)])
     others = [state.enqueue(replace(large, id=f"job-{number}")) for number in (11, 12)]
-        state.enqueue(replace(large, id="job-11")),
-        state.enqueue(replace(large, id="job-12")),
-        spilled[0],
-    ]
     holey = replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3)
     state.spill([(holey, [*others, spilled[0]])])
     claim_segments(state)
