@@ -52,9 +52,9 @@ check: lint ## Lint, then the quick tests: a minute, and no server, no Java and 
 	$(PYTEST) -n 3 --hypothesis-profile quick $(QUICK) $(SEEDS:%='%') tests/property
 
 ifeq ($(ARGS),)
-# More workers than there are cores: these tests wait for servers, for Java and for each other.
+# More workers than there are cores, for tests wait; and not many more, for Spark gives up on slow processes.
 test: check $(SERVERS) $(CLASSES) ## make check, then all other tests. Some alone: make test ARGS='-k name'
-	$(PYTEST) -n 4 $(QUICK:%=--ignore=%) $(SEEDS:%='--deselect=%')
+	$(PYTEST) -n 3 $(QUICK:%=--ignore=%) $(SEEDS:%='--deselect=%')
 else
 test: lint $(SERVERS) $(CLASSES)
 	$(PYTEST) -n 3 $(ARGS)

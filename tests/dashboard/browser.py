@@ -11,9 +11,11 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import async_playwright, expect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# A page on a busy machine takes its time. It only guards against hanging.
+WITHIN_S = 60
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -51,7 +53,8 @@ async def opened(chromium, *, size=DESKTOP, theme="light", allowed=()):
     `allowed` are parts of what the console may say.
     """
     context = await chromium.new_context(viewport=size, color_scheme=theme)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(WITHIN_S * 1000)
+    expect.set_options(timeout=WITHIN_S * 1000)
     page = await context.new_page()
     wrong = []
 
