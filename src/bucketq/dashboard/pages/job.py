@@ -71,6 +71,9 @@ class _JobView:
 
     async def _read(self) -> None:
         job = await find_job(self._frame.visitor.queue, self._id)
+        if job is not None and job == self._job:
+            # A look may be older than what is shown. New buttons would take no click meanwhile.
+            return
         payload = await self._payload_of(job) if job is not None else ""
         self._job = job
         self._box.clear()
