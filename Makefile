@@ -116,7 +116,7 @@ $(VENV):
 	@case "$$($(PY) --version 2>/dev/null)" in \
 		"Python $(VERSION)."*) exit 0 ;; \
 		"") echo 'setup: making .venv' ;; \
-		*) echo "setup: making .venv anew: it had $$($(PY) --version), and PYTHON=$(PYTHON) is $(VERSION)" ;; \
+		*) echo "setup: making .venv again: it had $$($(PY) --version), and PYTHON=$(PYTHON) is $(VERSION)" ;; \
 	esac; \
 	rm -rf .venv; $(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 	@test -e $@ || touch $@

@@ -19,6 +19,7 @@ from bucketq import (
 from bucketq.broker.serving import serving
 from bucketq.testing.queue import QueueContract
 from tests.contract.servers import BUCKET
+from tests.faults.faulty import TwoMethods
 
 SETTINGS = Settings(poll_interval_s=0.05)
 # So small that most jobs stand in segments, and every payload is an object.
@@ -26,19 +27,6 @@ TINY = Settings(
     hot_jobs_max=4, hot_bytes_max=800, segment_jobs_max=5, payload_inline_max=0, poll_interval_s=0.05
 )
 SEGMENTED = Settings(hot_jobs_max=10, hot_bytes_max=3000, segment_jobs_max=6, poll_interval_s=0.05)
-
-
-class TwoMethods:
-    """A user's own adapter: nothing but the port."""
-
-    def __init__(self):
-        self._inner = InMemoryStorage()
-
-    async def read(self):
-        return await self._inner.read()
-
-    async def write(self, content, if_match=None):
-        return await self._inner.write(content, if_match)
 
 
 def on_seaweedfs(request):

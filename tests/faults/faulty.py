@@ -16,6 +16,19 @@ from bucketq import (
 from bucketq.testing.virtual_time import VirtualClock
 
 
+class TwoMethods:
+    """A user's own adapter: nothing but the port."""
+
+    def __init__(self):
+        self._inner = InMemoryStorage()
+
+    async def read(self):
+        return await self._inner.read()
+
+    async def write(self, content, if_match=None):
+        return await self._inner.write(content, if_match)
+
+
 class FaultyStorage:
     """Each write takes the next fault from `faults`; without one it succeeds.
 

@@ -24,23 +24,10 @@ from bucketq.prices import MONTH_S, R2, S3, Requests
 from bucketq.storage.counted import counted
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.wire import spending_message, spending_of
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, TwoMethods
 from tests.rest.conftest import leading
 
 PRICED = {"price_per_1000_reads": 0.0004, "price_per_1000_writes": 0.005, "price_per_1000_lists": 0.005}
-
-
-class TwoMethods:
-    """All that a storage has to have."""
-
-    def __init__(self):
-        self._inner = InMemoryStorage()
-
-    async def read(self):
-        return await self._inner.read()
-
-    async def write(self, content, if_match=None):
-        return await self._inner.write(content, if_match)
 
 
 def account(**more):
