@@ -4,16 +4,28 @@ import asyncio
 import json
 from collections import deque
 from contextlib import suppress
+from datetime import timedelta
 
 from bucketq import (
+    BrokerQueue,
     CASConflictError,
     InMemoryStorage,
     ObjectNotFoundError,
+    Settings,
     SlowDownError,
     StorageError,
     StorageFullError,
 )
 from bucketq.testing.virtual_time import VirtualClock
+
+
+def queues_with(kind=BrokerQueue, **defaults):
+    """A function that opens queues in virtual time, with these settings unless it is given others."""
+
+    def open_queue(storage, skew=timedelta(0), **settings):
+        return kind(storage, settings=Settings(**defaults | settings), clock=VirtualClock(skew))
+
+    return open_queue
 
 
 class TwoMethods:

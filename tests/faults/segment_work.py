@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from bucketq import BrokerQueue, DirectQueue, Settings, UnusableStorageError
+from bucketq import DirectQueue, Settings, UnusableStorageError
 from bucketq.job import Claim
 from bucketq.mint import Mint
 from bucketq.operation import Nack
@@ -11,22 +11,18 @@ from bucketq.segment_claim import CompletedJobs
 from bucketq.side_objects import SideObjects
 from bucketq.testing.virtual_time import VirtualClock
 from bucketq.verify import verify
+from tests.faults.faulty import queues_with
 from tests.faults.test_archive import archived
 
 SMALL = {"hot_jobs_max": 10, "segment_jobs_max": 8, "stale_after_s": 60}
 JOBS = 24
 
 
-def settings(**others):
-    return Settings(**SMALL | others)
+SETTINGS = Settings(**SMALL)
+broker = queues_with(**SMALL)
 
 
-def broker(storage, **others):
-    return BrokerQueue(storage, settings=settings(**others), clock=VirtualClock())
-
-
-def direct(storage, **others):
-    return DirectQueue(storage, settings=settings(**others), clock=VirtualClock())
+direct = queues_with(DirectQueue, **SMALL)
 
 
 async def load(storage, jobs=JOBS):
@@ -38,7 +34,7 @@ class Work:
     """What the holder of a segment does: some jobs are completed, one fails, some are not begun."""
 
     def __init__(self, storage, q):
-        self._objects = SideObjects(storage.objects, settings(), VirtualClock(), Mint())
+        self._objects = SideObjects(storage.objects, SETTINGS, VirtualClock(), Mint())
         self._q = q
 
     async def take(self):

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     DirectQueue,
     InMemoryStorage,
     ObjectNotFoundError,
@@ -22,14 +21,13 @@ from bucketq.archive import Archive
 from bucketq.job import Outcome
 from bucketq.testing.virtual_time import Process, VirtualClock, virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR_S = 3600
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock())
+broker = queues_with()
 
 
 async def finish(q, count, entrypoint="mail"):

@@ -5,19 +5,17 @@ from collections import Counter
 
 import pytest
 
-from bucketq import BrokerQueue, Settings, StorageError
+from bucketq import StorageError
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 HOUR_S = 3600
 LARGE = b"x" * 500
 
 
-def broker(storage, **settings):
-    often = {"archive_jobs_max": 2, "archive_after_s": 60, "collect_after_s": 1, "payload_inline_max": 100}
-    return BrokerQueue(storage, settings=Settings(**often | settings), clock=VirtualClock())
+broker = queues_with(archive_jobs_max=2, archive_after_s=60, collect_after_s=1, payload_inline_max=100)
 
 
 async def finish(q, batches=1):

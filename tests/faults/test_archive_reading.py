@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     ConfigurationError,
     DirectQueue,
     InMemoryStorage,
@@ -18,17 +17,14 @@ from bucketq import (
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR_S, DAY_S = 3600, 86400
 HOUR = timedelta(hours=1)
 
 
-def broker(storage, skew=timedelta(0), **settings):
-    """A queue that archives two jobs at a time, and tidies up whenever it is asked something."""
-    often = {"archive_jobs_max": 2, "archive_after_s": 60, "collect_after_s": 1}
-    return BrokerQueue(storage, settings=Settings(**often | settings), clock=VirtualClock(skew))
+broker = queues_with(archive_jobs_max=2, archive_after_s=60, collect_after_s=1)
 
 
 def archive_of(storage, damages=None):

@@ -15,13 +15,12 @@ from bucketq import (
     Settings,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 100, "segment_jobs_max": 400}
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def drain(q, entrypoint=None, batch_size=50, work_s=0.0):

@@ -5,25 +5,22 @@ import asyncio
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     CorruptStateError,
     HeartbeatManager,
     JobCancelledError,
     JobNotFoundError,
-    Settings,
 )
 from bucketq.archive import Archive
 from bucketq.job import Outcome
 from bucketq.retry import GiveUp
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from bucketq.testing.virtual_time import virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 2000}
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def archived(storage):

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     CorruptStateError,
     DirectQueue,
     LocalFileSystemStorage,
@@ -17,16 +16,19 @@ from bucketq import (
     StorageError,
 )
 from bucketq.object_name import payload_name, segment_name
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyStorage
+from bucketq.testing.virtual_time import virtual_time
+from tests.faults.faulty import FaultyStorage, queues_with
 
 HOUR_S = 3600
 
 
-def broker(storage, **settings):
-    small = {"hot_jobs_max": 10, "segment_jobs_max": 40, "payload_inline_max": 100}
-    patient = {"collect_after_s": 100, "stale_after_s": 100 * HOUR_S}
-    return BrokerQueue(storage, settings=Settings(**small | patient | settings), clock=VirtualClock())
+broker = queues_with(
+    hot_jobs_max=10,
+    segment_jobs_max=40,
+    payload_inline_max=100,
+    collect_after_s=100,
+    stale_after_s=100 * HOUR_S,
+)
 
 
 async def leave(storage, version, number=0):

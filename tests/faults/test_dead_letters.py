@@ -5,17 +5,15 @@ import json
 
 import pytest
 
-from bucketq import BrokerQueue, Settings
 from bucketq.archive import Archive
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from bucketq.testing.virtual_time import virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 100}
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def bury_many(q, count, payload=lambda number: number):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     ConfigurationError,
     DirectQueue,
     HeartbeatManager,
@@ -14,18 +13,16 @@ from bucketq import (
     JobNotFoundError,
     JobStatus,
     QueueState,
-    Settings,
 )
 from bucketq.segment_lines import SegmentLines
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 100}
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def finish_all(q, entrypoint, fail=()):

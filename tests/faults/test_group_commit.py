@@ -7,21 +7,17 @@ import pytest
 
 from bucketq import (
     AccessDeniedError,
-    BrokerQueue,
     ClaimLostError,
     CorruptStateError,
     DirectQueue,
     InMemoryStorage,
     QueueClosedError,
-    Settings,
     StorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
-
-def broker(storage, skew=timedelta(0), **settings):
-    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock(skew))
+broker = queues_with()
 
 
 @virtual_time

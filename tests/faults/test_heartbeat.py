@@ -6,21 +6,18 @@ from datetime import timedelta
 import pytest
 
 from bucketq import (
-    BrokerQueue,
     ClaimLostError,
     HeartbeatManager,
     JobCancelledError,
     JobNotFoundError,
-    Settings,
 )
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyStorage
+from bucketq.testing.virtual_time import virtual_time
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SECOND = timedelta(seconds=1)
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock())
+broker = queues_with()
 
 
 @virtual_time

@@ -2,13 +2,10 @@
 
 import asyncio
 
-from bucketq import BrokerQueue, Settings
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyStorage
+from bucketq.testing.virtual_time import virtual_time
+from tests.faults.faulty import FaultyStorage, queues_with
 
-
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**settings), clock=VirtualClock())
+broker = queues_with()
 
 
 @virtual_time

@@ -7,7 +7,6 @@ import pytest
 
 from bucketq import (
     AccessDeniedError,
-    BrokerQueue,
     CorruptStateError,
     DirectQueue,
     LocalFileSystemStorage,
@@ -15,7 +14,7 @@ from bucketq import (
     UnusableStorageError,
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
-from tests.faults.faulty import FaultyObjects, FaultyStorage
+from tests.faults.faulty import FaultyObjects, FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 100, "segment_jobs_max": 400}
 
@@ -33,8 +32,7 @@ class TwoMethods:
         return await self._inner.write(content, if_match)
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def drain(q, entrypoint=None):

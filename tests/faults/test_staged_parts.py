@@ -19,7 +19,7 @@ from bucketq.operation import Bury
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
 from tests.faults.faulty import FaultyStorage
-from tests.faults.segment_work import Mortal, Work, broker, check_all_done_once, finish, load, settings
+from tests.faults.segment_work import SETTINGS, Mortal, Work, broker, check_all_done_once, finish, load
 from tests.faults.test_archive import archived, objects_of
 
 HOUR_S = 3600
@@ -234,8 +234,8 @@ async def test_a_batch_that_two_processes_see_to_is_no_trouble(caplog):
 async def test_a_broker_takes_in_no_part_that_is_not_what_its_entry_says():
     storage = InMemoryStorage()
     async with (
-        serving(storage, settings=settings()) as served,
-        connect(f"grpc://{served.address}", settings=settings()) as q,
+        serving(storage, settings=SETTINGS) as served,
+        connect(f"grpc://{served.address}", settings=SETTINGS) as q,
     ):
         await q.enqueue_many("mail", range(24))
         work = Work(q.storage, q)

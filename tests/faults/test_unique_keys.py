@@ -4,17 +4,16 @@ import asyncio
 
 import pytest
 
-from bucketq import BrokerQueue, DirectQueue, KeyTakenError, Settings
+from bucketq import DirectQueue, KeyTakenError, Settings
 from bucketq.object_name import keys_name
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 SMALL = {"hot_jobs_max": 40, "segment_jobs_max": 50}
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def with_keys(q, count=200, **options):

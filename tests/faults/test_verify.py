@@ -6,18 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Settings
-from bucketq.testing.virtual_time import VirtualClock, virtual_time
+from bucketq import ConfigurationError, InMemoryStorage
+from bucketq.testing.virtual_time import virtual_time
 from bucketq.verify import verify
-from tests.faults.faulty import FaultyStorage
+from tests.faults.faulty import FaultyStorage, queues_with
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL = {"hot_jobs_max": 10, "segment_jobs_max": 40, "payload_inline_max": 100, "archive_jobs_max": 5}
 LARGE = b"x" * 101
 
 
-def broker(storage, **settings):
-    return BrokerQueue(storage, settings=Settings(**SMALL | settings), clock=VirtualClock())
+broker = queues_with(**SMALL)
 
 
 async def finish(q, count, entrypoint="done"):

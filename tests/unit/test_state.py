@@ -1,27 +1,15 @@
 """The state machine, one transition at a time, without asyncio or a clock."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from bucketq import ClaimLostError, Job, JobNotFoundError, JobStatus, QueueState
+from bucketq import ClaimLostError, JobNotFoundError, JobStatus, QueueState
 from bucketq.job import Claim
 from bucketq.limits import Limit, Limits
 from bucketq.loads import LoadMark
 from bucketq.signatures import WRITERS_MAX
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def new(job_id, entrypoint="mail", **fields):
-    return Job(id=job_id, entrypoint=entrypoint, created_at=NOW, **fields)
-
-
-def filled(*jobs):
-    state = QueueState()
-    for job in jobs:
-        state.enqueue(job)
-    return state
+from tests.unit.states import NOW, filled, new
 
 
 def test_lower_priority_numbers_come_first_then_first_in_first_out():

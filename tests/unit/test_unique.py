@@ -1,13 +1,12 @@
 """Unique keys, cancel and dead letters in the state machine: undone whole, and told twice the same."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from bucketq import (
     ConfigurationError,
-    Job,
     JobCancelledError,
     JobNotFoundError,
     JobStatus,
@@ -23,20 +22,9 @@ from bucketq.operation import Ack, Batch, Bury, Dequeue, Enqueue, Nack
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.segment import Segment, SegmentKeys
 from bucketq.segment_lines import SegmentLines, SegmentWriter
+from tests.unit.states import NOW, filled, new
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-def new(job_id, **fields):
-    return Job(id=job_id, entrypoint="mail", created_at=NOW, **fields)
-
-
-def filled(*jobs):
-    state = QueueState()
-    for job in jobs:
-        state.enqueue(job)
-    return state
 
 
 def written(jobs):

@@ -24,6 +24,9 @@ _TLS_CONNECTIONS_MAX = 2_500
 _HANDSHAKES_MAX = 500
 _HANDSHAKE_S = 1.0
 _ACCEPT_AGAIN_S = 0.1
+# How often the Date header is renewed, and how often a server that stops looks whether its calls have ended.
+_DATE_S = 1.0
+_LOOK_AGAIN_S = 0.01
 
 
 class HttpServer:
@@ -67,8 +70,9 @@ class HttpServer:
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and give those under way some time."""
         if self._server is not None and self._serving is not None and self._listening is not None:
-            self._server.config.timeout_graceful_shutdown = int(grace_s)
+            self._server.grace_s = grace_s
             self._server.should_exit = True
+            self._server.stopping.set()
             try:
                 await self._serving
             finally:
@@ -82,6 +86,31 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.server_state = self._crowd = crowd
         self.is_listening = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self.grace_s = 0.0
+
+    async def main_loop(self) -> None:
+        # uvicorn's own wakes up ten times a second.
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_S):
+                    await self.stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in [*self._crowd.connections]:
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.grace_s):
+                while True:
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    if not (self._crowd.connections or self._crowd.tasks):
+                        break
+                for server in self.servers:
+                    await server.wait_closed()
+        for task in self._crowd.tasks:
+            task.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop, tls = asyncio.get_running_loop(), self.config.ssl
