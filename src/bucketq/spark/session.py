@@ -23,6 +23,9 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+if sys.platform == "linux":
+    # Not on a cluster: its executors may get bucketq from `spark.submit.pyFiles`, after this module starts.
+    _LOCAL["spark.python.daemon.module"] = "bucketq.spark.daemon"
 # A few jobs need no 200 partitions.
 _SETTINGS = {
     "spark.log.level": "ERROR",
