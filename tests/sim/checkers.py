@@ -22,16 +22,6 @@ def check(record, checkers):
         checker(record)
 
 
-def steps(record):
-    """(before, after, job id, job before, job after) for each job that a write changed."""
-    for before, after in pairwise(record.versions):
-        old = {job.id: job for job in before.state.jobs}
-        new = {job.id: job for job in after.state.jobs}
-        for job_id in {**old, **new}:
-            if old.get(job_id) != new.get(job_id):
-                yield before, after, job_id, old.get(job_id), new.get(job_id)
-
-
 def the_queue_is_readable(record):
     if record.damage:
         raise ViolationError(f"the queue was damaged: {record.damage}")
@@ -57,7 +47,7 @@ def origin(job):
 
 def nothing_is_enqueued_twice_or_out_of_nowhere(record):
     seen = {}
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if old is not None:
             continue
         if job_id in seen.values():
@@ -76,7 +66,7 @@ def nothing_is_enqueued_twice_or_out_of_nowhere(record):
 
 
 def acknowledged_enqueues_are_stored(record):
-    stored = {job.id for version in record.versions for job in version.state.jobs}
+    stored = {job.id for version in record.versions for job in version.jobs.values()}
     for call in record.calls.values():
         if call.kind in ("enqueue", "transaction") and call.is_ok:
             for job_id in call.result:
@@ -87,7 +77,7 @@ def acknowledged_enqueues_are_stored(record):
 def removals(record):
     """Who was the holder of each job, by token, when it left the queue, and when that was."""
     gone = {}
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if new is None:
             gone[job_id] = old.token, after.at_s
     return gone
@@ -117,7 +107,7 @@ def acks_remove_their_own_claim_exactly_once(record):
 
 def claims_are_stored_before_they_are_handed_out(record):
     claimed = {}
-    for _, after, job_id, _, new in steps(record):
+    for _, after, job_id, _, new in record.steps:
         if new is not None and new.token is not None:
             claimed.setdefault((job_id, new.token), after.at_s)
     for call in record.calls.values():
@@ -131,7 +121,7 @@ def claims_are_stored_before_they_are_handed_out(record):
 
 
 def nobody_gets_what_was_not_asked_for(record):
-    entrypoints = {job.id: job.entrypoint for version in record.versions for job in version.state.jobs}
+    entrypoints = {job.id: job.entrypoint for version in record.versions for job in version.jobs.values()}
     for call in record.calls.values():
         if call.kind in CLAIMING and call.is_ok:
             for job_id, _ in call.result or ():
@@ -146,7 +136,7 @@ def jobs_are_served_in_order(record):
             for _, token in call.result or ():
                 filters[token] = call.about[0]
     for before, after in pairwise(record.versions):
-        old = {job.id: job for job in before.state.jobs}
+        old = before.jobs
         passed_over = [job for job in after.state.queued_jobs() if old.get(job.id) == job]
         if not passed_over:
             continue
@@ -160,7 +150,7 @@ def jobs_are_served_in_order(record):
 
 
 def the_line_is_in_the_order_of_the_callers(record):
-    places = {job.id: job.sequence for version in record.versions for job in version.state.jobs}
+    places = {job.id: job.sequence for version in record.versions for job in version.jobs.values()}
     done = [call for call in record.calls.values() if call.kind == "enqueue" and call.is_ok]
     done.sort(key=lambda call: call.began_s)
     ended = sorted(done, key=lambda call: call.ended_s)
@@ -201,7 +191,7 @@ def refusals_were_true_at_some_moment(record):
 def no_job_is_taken_from_a_worker_too_early(record):
     beats = {}
     claims = handed_out(record) - {claim for call in record.calls.values() for claim in call.crashed}
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         was_taken = (
             old is not None
             and (job_id, old.token) in claims
@@ -230,7 +220,7 @@ def handed_out(record):
 def only_its_holder_gives_a_job_back_at_no_cost(record):
     given_back = {claim for call in record.calls.values() for claim in call.given_back}
     told = handed_out(record)
-    for _, _, job_id, old, new in steps(record):
+    for _, _, job_id, old, new in record.steps:
         if old is None or new is None or old.token is None:
             continue
         if new.attempts < old.attempts and (job_id, old.token) in told - given_back:
@@ -238,7 +228,7 @@ def only_its_holder_gives_a_job_back_at_no_cost(record):
 
 
 def attempts_are_only_spent_by_claims(record):
-    for _, _, job_id, old, new in steps(record):
+    for _, _, job_id, old, new in record.steps:
         if old is None or new is None:
             continue
         claimed_anew = new.token is not None and new.token != old.token
@@ -318,7 +308,7 @@ def nothing_is_left_behind(record):
 
 
 def payloads_come_back_to_the_byte(record):
-    stored = {job.id: job.payload for version in record.versions for job in version.state.jobs}
+    stored = {job.id: job.payload for version in record.versions for job in version.jobs.values()}
     for call in record.calls.values():
         for job_id, payload in call.payloads.items():
             if stored[job_id] != payload:

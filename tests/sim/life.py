@@ -13,7 +13,7 @@ from itertools import pairwise
 from bucketq import BucketQError, JobStatus
 from bucketq.testing.virtual_time import VirtualClock
 from tests.sim.actors import slow_worker, worker, zombie
-from tests.sim.checkers import CHECKERS, removals, steps
+from tests.sim.checkers import CHECKERS, removals
 from tests.sim.record import ViolationError
 
 ENTRYPOINTS = ["mail", "thumb", "index"]
@@ -155,7 +155,7 @@ LIFE_ACTORS = [
 
 def nothing_begins_before_its_time_or_its_parents(record):
     parents = {}
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if new is not None:
             parents.setdefault(job_id, set()).update(new.after)
         is_woken = old is not None and old.status is JobStatus.SCHEDULED and new is not None
@@ -164,14 +164,14 @@ def nothing_begins_before_its_time_or_its_parents(record):
             raise ViolationError(f"{job_id} came into line before its time", job_id)
         if not _begins(old, new):
             continue
-        live = {job.id for job in after.state.jobs if job.status in LIVE}
+        live = {job.id for job in after.jobs.values() if job.status in LIVE}
         if waited_for := live & parents[job_id]:
             raise ViolationError(f"{job_id} was claimed before {waited_for} was finished", job_id)
 
 
 def no_two_live_jobs_have_one_key(record):
     for version in record.versions:
-        keys = Counter(job.key for job in version.state.jobs if job.status in LIVE and job.key is not None)
+        keys = Counter(job.key for job in version.jobs.values() if job.status in LIVE and job.key is not None)
         if doubled := [key for key, count in keys.items() if count > 1]:
             raise ViolationError(f"version {version.state.version} has two jobs with the key {doubled[0]}")
 
@@ -199,7 +199,7 @@ def what_is_paused_does_not_begin(record):
 
 def each_tick_is_fired_once(record):
     ticks = Counter()
-    for _, _, job_id, old, new in steps(record):
+    for _, _, job_id, old, new in record.steps:
         if old is None and b'"schedule"' in new.payload and new.redrive_of is None:
             tick = new.json()["schedule"], new.run_at
             ticks[tick] += 1
@@ -212,7 +212,7 @@ def what_was_cancelled_never_begins(record):
     for call in record.calls.values():
         if call.kind == "cancel" and call.is_ok and not call.result:
             cancelled[call.about[0]] = call
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if _begins(old, new) and old is not None and old.is_cancelled:
             raise ViolationError(f"{job_id} was tried again though it was cancelled", job_id)
         if _begins(old, new) and job_id in cancelled and after.at_s > cancelled[job_id].ended_s:
@@ -224,7 +224,7 @@ def whoever_leaves_is_in_the_archive_once(record):
         raise ViolationError(f"the archive is damaged: {record.damages[0]}")
     found = Counter(job.id for job in record.archived)
     finished = set(removals(record)) | {job.id for job in record.versions[-1].state.dead_jobs()}
-    stored = {job.id for version in record.versions for job in version.state.jobs}
+    stored = {job.id for version in record.versions for job in version.jobs.values()}
     # One commit may enqueue a job and cancel it: no version has it then.
     finished |= {job.id for job in record.archived if job.status in GIVEN_UP and job.id not in stored}
     for job_id in finished | found.keys():
@@ -246,7 +246,7 @@ def results_are_those_of_their_jobs(record):
 
 
 def what_was_enqueued_is_somewhere(record):
-    stored = {job.id for version in record.versions for job in version.state.jobs}
+    stored = {job.id for version in record.versions for job in version.jobs.values()}
     # One that was cancelled by the very commit that enqueued it is in the archive only.
     stored |= {job.id for job in record.archived}
     for call in record.calls.values():
@@ -258,7 +258,7 @@ def what_was_enqueued_is_somewhere(record):
 
 def no_attempt_is_over_before_its_timeout(record):
     begun = {}
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if _begins(old, new):
             begun[job_id, new.token] = after.at_s
         was_given_back = old is not None and old.token and new is not None and new.token is None

@@ -2,7 +2,8 @@
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -76,6 +77,11 @@ class Version:
     # Segments that do not hold as many jobs as the queue says.
     miscounts: list[str] = field(default_factory=list)
     limits: Limits = field(default_factory=Limits)
+
+    @cached_property
+    def jobs(self):
+        """Every job by its ID. A state sorts its jobs each time, and a dozen checkers ask."""
+        return {job.id: job for job in self.state.jobs}
 
     @classmethod
     def of(cls, at_s, by, content, objects, beside=None):
@@ -168,6 +174,16 @@ class Record:
         told = "\n".join([*map(str, self.calls.values()), *self.trace]).encode()
         stored = [encode(version.state) for version in self.versions]
         return hashlib.sha256(b"\n".join([told, *stored])).hexdigest()[:16]
+
+    @cached_property
+    def steps(self):
+        """(before, after, job id, job before, job after) for each job that a write changed."""
+        return [
+            (before, after, job_id, before.jobs.get(job_id), after.jobs.get(job_id))
+            for before, after in pairwise(self.versions)
+            for job_id in {**before.jobs, **after.jobs}
+            if before.jobs.get(job_id) != after.jobs.get(job_id)
+        ]
 
     def during(self, call):
         """The versions that were current at some moment of a call."""

@@ -1,6 +1,5 @@
 """The story of a violation: only what touched the jobs and calls that show it."""
 
-from tests.sim.checkers import steps
 from tests.sim.record import Call
 
 
@@ -13,7 +12,7 @@ def tell(record, violation):
     events = [
         (call.began_s, str(call)) for call in record.calls.values() if call in calls or jobs & _jobs_of(call)
     ]
-    for _, after, job_id, old, new in steps(record):
+    for _, after, job_id, old, new in record.steps:
         if job_id in jobs:
             change = f"{_short(old)} -> {_short(new)}"
             line = f"{after.at_s:9.3f} {after.by} version {after.state.version}: {job_id} {change}"
