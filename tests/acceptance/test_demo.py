@@ -12,12 +12,9 @@ import sys
 import termios
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import urlopen
 
 import pytest
 
@@ -48,9 +45,8 @@ class Run(NamedTuple):
     exit_code: int
     shown: str
     folder: Path
-    # How many jobs were completed there before, and what the dashboard said when Enter was pressed.
+    # How many jobs were completed there before.
     before: int = 0
-    dashboard: str = ""
 
     @property
     def text(self) -> str:
@@ -63,32 +59,12 @@ class Run(NamedTuple):
         return {name: float(value) for name, value in re.findall(r"^  (\w+) +([\d.]+)\b", summary, re.M)}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def tours(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Run]]]:
-    """The demo with Spark in a pipe, where it has been before, and on a terminal; both at once.
-
-    They begin with the first test of this file, and the tests that look at them are its last.
-    """
-    items = [item for item in request.session.items if item.getparent(pytest.Module) is request.node]
-    if not any("runs" in getattr(item, "fixturenames", ()) for item in items):
-        yield {}
-        return
-    used, new = (tmp_path_factory.mktemp("demo") for _ in range(2))
-    asyncio.run(finish_one(used / "queue.json"))
-    with ThreadPoolExecutor(2) as pool:
-        yield {"pipe": pool.submit(run_in_pipe, used), "terminal": pool.submit(run_on_terminal, new)}
-
-
 @pytest.fixture(scope="module")
-def runs(tours: dict[str, Future[Run]]) -> dict[str, Run]:
-    return {name: tour.result() for name, tour in tours.items()}
-
-
-@pytest.fixture(params=["pipe", "terminal"])
-def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
-    return runs[request.param]
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The whole demo in a pipe, with Spark, in a folder where it has been before."""
+    folder = tmp_path_factory.mktemp("demo")
+    asyncio.run(finish_one(folder / "queue.json"))
+    return run_in_pipe(folder)
 
 
 def test_where_there_is_no_java_the_reason_is_told(tmp_path: Path) -> None:
@@ -112,20 +88,18 @@ def test_a_signal_while_nobody_leads_ends_everything(tmp_path: Path) -> None:
     assert read_state(tmp_path / "tour").is_conserved()
 
 
-def test_a_signal_at_the_beginning_ends_everything(tmp_path: Path) -> None:
-    with started(tmp_path) as demo:
-        while len(alive(tmp_path)) < 3:
-            assert demo.poll() is None
-        demo.send_signal(signal.SIGTERM)
-        assert_stopped(demo, tmp_path)
-
-
-def test_ctrl_c_on_a_plain_terminal_ends_everything(tmp_path: Path) -> None:
-    run = run_on_terminal(tmp_path, ("leads", b"\x03"), TERM="dumb")
+def test_a_terminal_gets_a_live_picture_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    run = interrupted_on_terminal(tmp_path)
     assert run.exit_code == 130
-    assert "\x1b" not in run.shown
     assert "demo: stopped, and nothing is left running." in run.text
     assert alive(tmp_path) == []
+    assert "\x1b[36m" in run.shown
+    # The picture was drawn again and again, fits, and gave the cursor back.
+    assert run.text.count("what it does") > 3
+    assert run.shown.rindex("\x1b[?25h") > run.shown.rindex("\x1b[?25l")
+    picture = run.text[run.text.index("process ") : run.text.index("demo: stopped")]
+    # The terminal shows the key as well.
+    assert max(map(len, picture.replace("^C", "").splitlines())) <= 80
 
 
 def test_those_who_are_left_by_a_demo_that_was_killed_end_by_themselves(tmp_path: Path) -> None:
@@ -145,18 +119,6 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         assert demo.stderr
         assert demo.stdout.readline().startswith("A tour of bucketq, in ")
         demo.stdout.close()
-        assert demo.stderr.read() == ""
-        assert demo.wait(TIMEOUT_S) == PIPE_CLOSED
-        assert alive(tmp_path) == []
-
-
-def test_a_signal_when_the_reader_has_gone_is_no_traceback(tmp_path: Path) -> None:
-    with started(tmp_path) as demo:
-        assert demo.stdout
-        assert demo.stderr
-        assert demo.stdout.readline().startswith("A tour of bucketq, in ")
-        demo.stdout.close()
-        demo.send_signal(signal.SIGINT)
         assert demo.stderr.read() == ""
         assert demo.wait(TIMEOUT_S) == PIPE_CLOSED
         assert alive(tmp_path) == []
@@ -267,9 +229,9 @@ def test_the_leader_was_killed_and_the_other_broker_led(run: Run) -> None:
     assert log_of(run, heir).rstrip().endswith("stopped")
 
 
-def test_the_tour_is_told(runs: dict[str, Run]) -> None:
-    text = runs["pipe"].text
-    assert "\x1b" not in runs["pipe"].shown
+def test_the_tour_is_told(run: Run) -> None:
+    text = run.text
+    assert "\x1b" not in run.shown
     for scene in (
         r"two brokers and three workers are up, and (broker \d) leads",
         r"see it in a browser: http://127.0.0.1:\d+/dashboard",
@@ -303,33 +265,11 @@ def test_what_can_be_looked_at_and_tried_is_there(run: Run) -> None:
     assert "no such customer" in told.stdout
 
 
-def test_spark_makes_a_report_of_it(runs: dict[str, Run]) -> None:
+def test_spark_makes_a_report_of_it(run: Run) -> None:
     need_java()
-    run = runs["pipe"]
     page = run.folder / "report.html"
     assert f"  report         {page.as_uri()}\n" in run.text
     assert f"{JOBS + 1} jobs were finished; 1 of them failed for good" in page.read_text()
-
-
-def test_a_terminal_gets_a_live_picture(runs: dict[str, Run]) -> None:
-    shown = runs["terminal"].shown
-    assert "\x1b[36m" in shown
-    # The picture was drawn again and again, fits, and gave the cursor back.
-    assert shown.count("what it does") > 20
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-    ups = [block.count("\x1b[1A") for block in re.findall(r"(?:\x1b\[1A\x1b\[2K)+", shown)]
-    assert 15 < max(ups) < 24
-    text = runs["terminal"].text
-    pictures = text[text.index("process ") : text.index("Summary")]
-    assert max(map(len, pictures.splitlines())) <= 80
-
-
-def test_the_picture_names_the_dashboard_which_is_there_until_enter(runs: dict[str, Run]) -> None:
-    text = runs["terminal"].text
-    address = address_of(text)
-    assert f"dashboard  {address}\n" in text
-    assert f"The dashboard is still there: {address}\nPress Enter, or Ctrl-C, to end it." in text
-    assert "<title>Overview · bucketq</title>" in runs["terminal"].dashboard
 
 
 def started(folder: Path) -> "subprocess.Popen[str]":
@@ -364,7 +304,6 @@ def run_in_pipe(folder: Path) -> Run:
     return Run(done.returncode, done.stdout, folder, before=1)
 
 
-ENTER = ("Press Enter", b"\n")
 # Ctrl-C goes to those whose terminal it is.
 WITH_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
@@ -372,42 +311,32 @@ WITH_TERMINAL = (
 )
 
 
-def run_on_terminal(folder: Path, key: tuple[str, bytes] = ENTER, **changes: str) -> Run:
-    """Run the demo on a pseudo-terminal of 80 by 24, without the report; press a key when a text is shown."""
+def interrupted_on_terminal(folder: Path) -> Run:
+    """Run the demo on a terminal of 80 by 24, without the report; press Ctrl-C when the leader is killed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", WITH_TERMINAL, *DEMO[1:], "--no-report"],
-        env=environment(folder) | changes,
+        env=environment(folder),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
     )
     os.close(theirs)
-    shown, dashboard, (when, pressed) = b"", "", key
+    shown, is_pressed = b"", False
     try:
         while chunk := os.read(ours, 65536):
             shown += chunk
-            if pressed and when.encode() in shown:
-                if key == ENTER:
-                    with urlopen(address_of(shown.decode())) as page:
-                        dashboard = page.read().decode()
-                os.write(ours, pressed)
-                pressed = b""
+            if not is_pressed and b"is KILLED" in shown:
+                os.write(ours, b"\x03")
+                is_pressed = True
     except OSError:
         pass  # Linux says EIO when the last writer has gone.
     finally:
         os.close(ours)
         exit_code = process.wait(TIMEOUT_S)
-    [tour] = folder.glob("bucketq-demo-*")
-    return Run(exit_code, shown.decode(), tour, dashboard=dashboard)
-
-
-def address_of(text: str) -> str:
-    """The dashboard that was named last."""
-    found: list[str] = re.findall(r"http://127\.0\.0\.1:\d+/dashboard", text)
-    return found[-1]
+    return Run(exit_code, shown.decode(), folder)
 
 
 def environment(folder: Path) -> dict[str, str]:
