@@ -5,7 +5,6 @@ for no reason of ours.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 import pytest
 
 from bench.bill import read_page
-from tests.spark.java import need_java
-from tests.spark.jvm import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,10 +53,9 @@ def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return done.stdout, json.loads(figures.read_text())
 
 
-def _bench(*arguments: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
+def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *arguments]
-    variables = os.environ | environment()
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -139,22 +135,6 @@ def test_the_dashboard_is_measured(tmp_path: Path) -> None:
     assert len(measured) == 12
     assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
     assert "dashboards open" in done.stdout
-
-
-@pytest.mark.timeout(300)
-def test_spark_is_measured(tmp_path: Path) -> None:
-    need_java()
-    figures = tmp_path / "figures.json"
-    # Java and Spark start slowly where the machine is busy.
-    parts = ["spark", "fleet"]
-    _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(tmp_path), timeout_s=250)
-    measured = json.loads(figures.read_text())
-    assert [one["deep"] > 0 for one in measured["fleet"]] == [True] * 4
-    found = {one["name"]: one for one in measured["spark"]}
-    assert len(found) == 5
-    # Counted, not timed.
-    assert found["bytes read of a day, all of it and by one-hour options"]["is_met"]
-    assert found["rows of two streams at once, and the different jobs they made"]["is_met"]
 
 
 def test_the_page_about_cost_says_what_is_counted(quick_run: Run) -> None:

@@ -42,6 +42,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     session.stop()
 
 
+@pytest.fixture
+def lasting(spark, monkeypatch):
+    """The session, which outlives whatever takes it from `local_session` and stops it."""
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+    return spark
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     need_java()
