@@ -1,7 +1,7 @@
-"""The benchmark runs, reports every workload, and its request counts are exact.
+"""The benchmark runs, and what it counts is exact.
 
-Its speeds are not looked at: a test that depends on how busy the machine is would fail
-for no reason of ours.
+Its speeds are not looked at: a test that depends on how busy the machine is would fail for no reason of ours.
+Parts that only time something run in `make bench` alone; those of Spark in tests/spark/test_bench.py.
 """
 
 import json
@@ -16,17 +16,13 @@ from bench.bill import read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WORKLOADS = {
-    "memory": [
-        "enqueue, 1 caller",
-        "enqueue, 10 callers",
-        "enqueue, 50 callers",
-        "dequeue+ack, 1 caller",
-        "mixed, 50 callers",
-    ],
-    "waiting": ["enqueue, 1 caller", "dequeue+ack, 1 caller"],
-}
-WORKLOADS["file"] = WORKLOADS["one-file"] = WORKLOADS["memory"]
+WORKLOADS = [
+    "enqueue, 1 caller",
+    "enqueue, 10 callers",
+    "enqueue, 50 callers",
+    "dequeue+ack, 1 caller",
+    "mixed, 50 callers",
+]
 
 Run = tuple[str, dict[str, Any]]
 
@@ -35,20 +31,7 @@ Run = tuple[str, dict[str, Any]]
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("bench")
     figures = folder / "figures.json"
-    parts = [
-        "requests",
-        "cost",
-        "bound",
-        "floor",
-        "deep",
-        "archive",
-        "brokers",
-        "rest",
-        "life",
-        "work",
-        "traces",
-        *WORKLOADS,
-    ]
+    parts = ("requests", "cost", "bound", "floor", "deep", "life", "memory")
     done = _bench("--quick", "--only", *parts, "--json", str(figures), "--folder", str(folder))
     return done.stdout, json.loads(figures.read_text())
 
@@ -62,15 +45,9 @@ def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_workload_is_reported(quick_run: Run) -> None:
     printed, figures = quick_run
-    for part, names in WORKLOADS.items():
-        assert [figure["aim"]["workload"]["name"] for figure in figures[part]] == names
-        assert all(figure["bucketq_per_s"] > 0 for figure in figures[part])
-        assert all(name in printed for name in names)
-
-
-def test_a_file_workload_is_reported_beside_the_floor(quick_run: Run) -> None:
-    _, figures = quick_run
-    assert all(figure["floor_per_s"] > 0 for figure in figures["file"] + figures["one-file"])
+    assert [figure["aim"]["workload"]["name"] for figure in figures["memory"]] == WORKLOADS
+    assert all(figure["bucketq_per_s"] > 0 for figure in figures["memory"])
+    assert all(name in printed for name in WORKLOADS)
     assert all(took_s > 0 for took_s in figures["floor_s_by_bytes"].values())
 
 
@@ -88,19 +65,6 @@ def test_the_life_of_a_job_is_measured(quick_run: Run) -> None:
     assert all(one["shallow"] > 0 and one["deep"] > 0 for one in figures["life"])
 
 
-def test_workers_are_measured(quick_run: Run) -> None:
-    printed, figures = quick_run
-    assert len(figures["work"]) == 7
-    assert all(figure["deep"] > 0 for figure in figures["work"])
-    assert "dequeue+ack_many, and a worker" in printed
-
-
-def test_traces_are_measured(quick_run: Run) -> None:
-    printed, figures = quick_run
-    assert [one["deep"] > 0 for one in figures["traces"]] == [True] * 4
-    assert "off, and 1% traced" in printed
-
-
 def test_deep_backlogs_are_reported(quick_run: Run) -> None:
     printed, figures = quick_run
     names = [one["name"] for one in figures["deep"]]
@@ -110,31 +74,6 @@ def test_deep_backlogs_are_reported(quick_run: Run) -> None:
     # Counted, not timed, so they hold on any machine.
     for name in ("bytes a commit", "objects read until the first job"):
         assert found[name]["is_met"]
-
-
-def test_rest_is_measured_beside_a_bare_echo(quick_run: Run) -> None:
-    printed, figures = quick_run
-    assert len(figures["rest"]) == 3
-    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in figures["rest"])
-    assert "a bare echo, and enqueues a second" in printed
-
-
-def test_looks_at_a_queue_are_measured(tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    done = _bench("--quick", "--only", "cli", "--json", str(figures), "--folder", str(tmp_path))
-    measured = json.loads(figures.read_text())["cli"]
-    assert len(measured) == 10
-    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
-    assert "`bucketq --help`" in done.stdout
-
-
-def test_the_dashboard_is_measured(tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    done = _bench("--quick", "--only", "dashboard", "--json", str(figures), "--folder", str(tmp_path))
-    measured = json.loads(figures.read_text())["dashboard"]
-    assert len(measured) == 12
-    assert all(one["shallow"] > 0 and one["deep"] > 0 for one in measured)
-    assert "dashboards open" in done.stdout
 
 
 def test_the_page_about_cost_says_what_is_counted(quick_run: Run) -> None:

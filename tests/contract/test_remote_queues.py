@@ -1,6 +1,7 @@
 """The queue contract over every way to a broker, and over the embedded queues on S3.
 
 The way to a broker does not know its storage, nor the sync queue the way: so each meets one of the others.
+The messages of HTTP and WebSocket are the same: large payloads and segments go by HTTP here.
 """
 
 from contextlib import asynccontextmanager
@@ -46,10 +47,6 @@ class TestWsQueue(Remote, QueueContract):
     storages = on("file")
 
 
-class TestWsQueueWithTinyLimits(TestWsQueue):
-    settings = TINY
-
-
 class TestGrpcQueueByStorage(QueueContract):
     """Clients that name the storage, and find the broker's address in it."""
 
@@ -83,10 +80,6 @@ class TestSegmentsOfHttpQueue(Remote, SegmentContract):
     scheme = "http"
     settings = SEGMENTED
     storages = on("file")
-
-
-class TestSegmentsOfWsQueue(TestSegmentsOfHttpQueue):
-    scheme = "ws"
 
 
 class TestSyncGrpcQueue(Sync):

@@ -10,7 +10,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pyarrow.dataset import dataset
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -55,7 +54,7 @@ def killed(spark, url, folder):
             if number == 1:
                 wait_for(flag, or_note=f"{folder}/timeout")
 
-    frame = rows(spark, 120_000, 4)
+    frame = rows(spark, 40_000, 2)
     write(frame.mapInArrow(wait, frame.schema), url)
     return {}
 
@@ -73,7 +72,7 @@ def speculated(spark, url, folder):
             else:
                 Path(flag).write_text("")
 
-    frame = rows(spark, 120_000, 4)
+    frame = rows(spark, 40_000, 4)
     write(frame.mapInArrow(be_slow, frame.schema), url)
     return {}
 
@@ -96,7 +95,7 @@ def read(spark, url, folder):
 
 def connected(spark, url, folder):
     """Write by a batch and by a stream, and read."""
-    write(rows(spark, 30_000, 4), url)
+    write(rows(spark, 8_000, 4), url)
     rows(spark, 100, 1).selectExpr("get_json_object(payload, '$.n') AS n").write.json(f"{folder}/files")
     stream = (
         spark.readStream.schema("n string").json(f"{folder}/files").selectExpr("n AS payload").writeStream
@@ -136,7 +135,7 @@ def disturbed(spark, url, folder):
         outcome = run(spark, {"url": url}, f"{folder}/lake")
     finally:
         silver._typed = typed
-    return {"is_sound": outcome.is_sound, "differing": differing(spark, url, folder)}
+    return {"is_sound": outcome.is_sound}
 
 
 def fleet(spark, url, folder):
@@ -156,20 +155,6 @@ def fleet(spark, url, folder):
 def executor():
     """The executor of a task: the parent of its Python process' parent."""
     return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
-
-
-def differing(spark, url, folder):
-    """The tables of the lake that are not those of one that nobody disturbs."""
-    run(spark, {"url": url}, f"{folder}/undisturbed")
-    tables = ["silver", *(f"gold/{name}" for name in ("activity", "slowest", "slo", "trends"))]
-
-    def rows(lake, table):
-        # Not by Spark, which would take a dozen jobs for this.
-        found = dataset(f"{folder}/{lake}/{table}", partitioning="hive").to_table()
-        assert found.num_rows
-        return sorted(map(str, found.select(sorted({*found.column_names} - {"ingested_at"})).to_pylist()))
-
-    return [table for table in tables if rows("lake", table) != rows("undisturbed", table)]
 
 
 ALL_STEPS = (killed, speculated, read, connected, stopped_at_gold, disturbed, fleet)
