@@ -15,7 +15,7 @@ SEGMENTS = range(1002, 1162, 4)
 # In these the watch over silent workers rounded its times so that it forgot a claim.
 ROUNDED = (5001256, 5001966)
 FRESH = 40
-CHUNK = 20
+CHUNK = 10
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,14 @@ import pytest
 
 from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.door import Door
-from bucketq.broker.token_file import LOOK_EVERY_S, TokenFile
+from bucketq.broker.token_file import TokenFile
 from bucketq.broker.tokens import Tokens, new_token
 from bucketq.errors import ConfigurationError, ForbiddenError, UnauthenticatedError
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 HASH = "sha256:" + hashlib.sha256(b"secret").hexdigest()
+# How often a door looks at its file here.
+LOOK_EVERY_S = 0.05
 
 
 def test_a_line_tells_who_has_a_secret():
@@ -138,8 +140,9 @@ def test_a_change_counts_when_the_file_stands_still(tmp_path):
 
 
 @pytest.fixture
-async def keep():
-    """Lets a door be kept, and waits until something holds of it."""
+async def keep(monkeypatch):
+    """Lets a door be kept, which looks at its file often."""
+    monkeypatch.setattr("bucketq.broker.door.LOOK_EVERY_S", LOOK_EVERY_S)
     tasks = []
 
     async def begin(door, file=None):
