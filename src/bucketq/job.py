@@ -105,6 +105,7 @@ class Job(
     # The attempts that did not succeed; of very many the first and the last ones.
     history: tuple[Attempt, ...] = ()
     # Attempts that ended because the worker died; they do not count against `max_attempts`.
+    # A new job gets the `max_crashes` of `crashes_for`; the default is that of its line.
     crashes: Count = 0
     max_crashes: Count = 3
     # Not before this, not after that, and each attempt for so long at most; 0 is no limit.

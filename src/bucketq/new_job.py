@@ -27,7 +27,8 @@ IfExists = Literal["return", "replace", "raise"]
 class JobOptions(TypedDict, total=False):
     """What may be asked of a job, all of it by keyword.
 
-    - `max_attempts`: so often it may fail (3); `max_crashes`: so often its worker may die (3)
+    - `max_attempts`: how often it may fail (3)
+    - `max_crashes`: how often its worker may die (as often as it may fail, 3 at most)
     - `run_at`, or `delay`: not before that time, or so many seconds from now
     - `expires_at`, or `expires_in`: if it has not begun by then, it never does
     - `timeout`: an attempt may take so long
@@ -57,6 +58,15 @@ class JobOptions(TypedDict, total=False):
     tracestate: str
 
 
+def crashes_for(max_attempts: int) -> int:
+    """The `max_crashes` of a job for which none was given: one attempt means one delivery.
+
+    >>> crashes_for(1), crashes_for(5)
+    (1, 3)
+    """
+    return min(MAX_CRASHES, max_attempts)
+
+
 def new_job(
     job_id: str, entrypoint: str, payload: bytes, priority: int, now: datetime, options: JobOptions
 ) -> Job:
@@ -73,7 +83,8 @@ def new_job(
             created_at=now,
             max_attempts=max_attempts,
         )
-    changes = {"max_attempts": max_attempts} | _changes(options, now)
+    unset = {"max_attempts": max_attempts, "max_crashes": crashes_for(max_attempts)}
+    changes = unset | _changes(options, now)
     if_exists = changes.pop("if_exists", None)
     if "traceparent" in changes or "tracestate" in changes:
         trace = TraceContext.of(changes.get("traceparent"), changes.get("tracestate"))

@@ -107,13 +107,15 @@ async def test_segments_of_rows_can_be_claimed_as_a_whole_unless_there_is_more_t
     plain = await loaded(storage, rows([f'{{"n":{number}}}' for number in range(15_000)]))
     large = await loaded(storage, rows(["x" * 70_000, *["1"] * 15_000]), defaults=Defaults("large", 0, 3))
     for_later = await loaded(storage, rows(["1"] * 15_000, run_at=[later] * 15_000))
-    assert await land(storage, [plain, large, for_later])
+    once = await loaded(storage, rows(["1"] * 15_000), defaults=Defaults("once", 0, 1))
+    assert await land(storage, [plain, large, for_later, once])
     q = DirectQueue(storage)
     claim = await q.dequeue_segment("mail")
     jobs = claim.jobs(await storage.objects.read(claim.segment.name))
     assert [job.json()["n"] for job in jobs] == list(range(10_000))
     assert all(map(is_plain, given_back(jobs)))
     assert await q.dequeue_segment("large") is None
+    assert await q.dequeue_segment("once") is None, "such jobs must not share the fate of others"
     assert [segment.plain for segment in for_later.segments] == [False] * len(for_later.segments)
 
 

@@ -57,6 +57,7 @@ from bucketq.segment import Hold, Segment
 from bucketq.segment_claim import SegmentClaim
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import answer_message, answer_of, operation_message, operation_of
+from bucketq.wire.jobs import new_job_of
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, 12, 30, 0, 123456, tzinfo=UTC)
@@ -107,8 +108,10 @@ DEAD = replace(FULL, status=JobStatus.DEAD, token=None)
 BATCH = NamedBatch("9", JobBatch(total=3, left=2, failed=1, then=NEW))
 CLAIM, UNFENCED = Claim("1", "t"), Claim("2")
 OUTCOMES = (Nack(CLAIM, "no", NOW, 7.5, "line 7"), Bury(CLAIM, "never", NOW), Crash(CLAIM, NOW))
+ONCE = replace(NEW, max_attempts=1, max_crashes=1)
 OPERATIONS = [
     Enqueue((NEW, NEW)),
+    Enqueue((ONCE, replace(ONCE, max_crashes=3), replace(ONCE, max_attempts=2, max_crashes=3))),
     EnqueueSegments((SEGMENT,)),
     Adopt("import-1", 7, (DEAD, BATCH, CRON, Limits(paused=("mail",))), NOW, (("2", False),), "seen"),
     Dequeue(None, 1, "t", NOW, "host:1"),
@@ -183,6 +186,14 @@ ANSWERS = [
     (DequeueSegment("mail", "t", NOW), SegmentClaim(HELD, 7)),
     (DequeueSegment("mail", "t", NOW), None),
 ]
+
+
+def test_a_client_that_sets_no_crashes_gets_as_many_as_attempts():
+    for attempts, crashes in ((0, 3), (1, 1), (2, 2), (9, 3)):
+        message = pb.NewJob(id="1", entrypoint="mail", created_at_us=1, max_attempts=attempts)
+        assert new_job_of(message, NOW, None).max_crashes == crashes
+        message.options.timeout_s = 1.0
+        assert new_job_of(message, NOW, None).max_crashes == crashes
 
 
 @pytest.mark.parametrize(("operation", "answer"), ANSWERS)

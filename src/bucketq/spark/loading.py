@@ -27,7 +27,7 @@ from bucketq.job import Job
 from bucketq.jobline import decode_job, line_bytes, payload_field
 from bucketq.loads import LoadMark
 from bucketq.mint import Mint
-from bucketq.new_job import check_plain
+from bucketq.new_job import new_job
 from bucketq.operation import Enqueue, EnqueueSegments, Load
 from bucketq.segment import Segment, due_key, key_of
 from bucketq.segment_lines import SegmentWriter
@@ -96,6 +96,7 @@ class TaskLoad:
         # The lowest and the highest beginning of its ids; none is above "g" or below "".
         self._ids = "g", ""
         self._has_large = False
+        self._may_crash_once = False
 
     async def add(self, batch: pa.RecordBatch) -> None:
         """Take in some rows."""
@@ -118,10 +119,8 @@ class TaskLoad:
                 raise ConfigurationError(
                     'a row has no entrypoint; give one for all such rows: .option("entrypoint", "resize")'
                 )
-            check_plain(entrypoint, priority, max_attempts)
-            model = Job(
-                id="", entrypoint=entrypoint, priority=priority, max_attempts=max_attempts, created_at=now
-            )
+            model = new_job("", entrypoint, b"", priority, now, {"max_attempts": max_attempts})
+            self._may_crash_once |= model.max_crashes == 1
             places_of_kind = places.take(chosen)
             lines = lines_of(model, id_beginning, chosen, places_of_kind, fields.take(chosen))
             line = entrypoint, None if is_later else priority
@@ -181,7 +180,7 @@ class TaskLoad:
                 keys=pile.keys,
                 ids=self._ids,
                 payloads=content.count(_PAYLOAD_OBJECT) if self._has_large else 0,
-                plain=not self._has_large and pile.priority is not None,
+                plain=not (self._has_large or self._may_crash_once) and pile.priority is not None,
             )
             if writer.size >= _SETTINGS.segment_bytes_max or pile is piles[-1]:
                 creating = self._objects.create_segment(writer, self._version)

@@ -7,7 +7,7 @@ from typing import Any
 from bucketq.errors import ConfigurationError
 from bucketq.job import Attempt, Claim, IfDead, Job, JobStatus, Outcome
 from bucketq.mint import Mint
-from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES
+from bucketq.new_job import MAX_ATTEMPTS, MAX_CRASHES, crashes_for
 from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire.moments import EPOCH, microseconds, moment
@@ -147,7 +147,8 @@ def new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
         job_id, created_at = job_id or mint.job_id(now), created_at or now
     if not job_id or created_at is None:
         raise ConfigurationError("in a batch a job comes with its id and with created_at_us")
-    options = _options(message)
+    max_attempts = message.max_attempts or MAX_ATTEMPTS
+    options = {"max_crashes": crashes_for(max_attempts)} | _options(message)
     is_for_later = options.get("run_at") is not None and options["run_at"] > created_at
     return Job(
         id=job_id,
@@ -156,7 +157,7 @@ def new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
         payload_object=message.payload_object or None,
         payload_size=message.payload_size,
         priority=message.priority,
-        max_attempts=message.max_attempts or MAX_ATTEMPTS,
+        max_attempts=max_attempts,
         created_at=created_at,
         status=JobStatus.SCHEDULED if is_for_later else JobStatus.QUEUED,
         **options,
@@ -164,7 +165,8 @@ def new_job_of(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
 
 
 def _options_message(job: Job) -> pb.JobOptions | None:
-    if _options_of(job) == _NO_OPTIONS:
+    # Without options, fewer attempts mean fewer crashes.
+    if _options_of(job) == _NO_OPTIONS and job.max_attempts >= MAX_CRASHES:
         return None
     return pb.JobOptions(
         max_crashes=job.max_crashes,
@@ -194,8 +196,8 @@ def _options(message: pb.Job | pb.NewJob) -> dict[str, Any]:
     except ValueError:
         raise ConfigurationError(f"if_dead is 'cancel' or 'run', not {options.if_dead!r}") from None
     trace = TraceContext.of(options.traceparent, options.tracestate)
-    return {
-        "max_crashes": options.max_crashes or MAX_CRASHES,
+    max_crashes = {"max_crashes": options.max_crashes} if options.max_crashes else {}
+    return max_crashes | {
         "run_at": moment(options.run_at_us),
         "expires_at": moment(options.expires_at_us),
         "timeout_s": options.timeout_s,
