@@ -23,9 +23,10 @@ async def until(condition):
 
 
 @asynccontextmanager
-async def brokering(storage, name):
+async def brokering(storage, name, *, is_at_home=False):
     broker = Broker(storage, beats=BEATS, clock=VirtualClock())
     broker.address = f"{name}:1"
+    broker.is_at_home = is_at_home
     running = asyncio.create_task(broker.run())
     try:
         yield broker
@@ -112,3 +113,57 @@ async def test_a_broker_whose_disk_was_full_sends_clients_to_the_one_that_leads(
             a.check_leading()
         assert refused.value.address == "b:1"
         await other.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("is_at_home", [True, False])
+@virtual_time
+async def test_a_broker_restarted_at_the_leaders_address_takes_over_at_once_on_its_own_machine(is_at_home):
+    storage = FaultyStorage()
+    old_way = FaultyStorage(storage.inner)
+    async with brokering(old_way, "host") as killed:
+        await until(lambda: killed.is_leading)
+        old_way.is_down, epoch = True, killed.leader.epoch
+        async with brokering(storage, "host", is_at_home=is_at_home) as restarted:
+            await asyncio.sleep(1)
+            assert restarted.is_leading is is_at_home
+            await until(lambda: restarted.is_leading)
+            assert (restarted.leader.epoch, restarted.leader.broker) == (epoch + 1, restarted.id)
+            old_way.is_down = False
+
+
+@virtual_time
+async def test_a_broker_at_another_address_of_the_machine_waits():
+    storage = FaultyStorage()
+    async with brokering(storage, "host") as leader:
+        await until(lambda: leader.is_leading)
+        async with brokering(FaultyStorage(storage.inner), "other", is_at_home=True) as standby:
+            await asyncio.sleep(60)
+            assert leader.is_leading
+            assert not standby.is_leading
+
+
+@virtual_time
+async def test_two_hosts_with_the_same_name_do_not_take_the_lead_in_turns():
+    storage = FaultyStorage()
+    async with brokering(storage, "broker", is_at_home=True) as first:
+        await until(lambda: first.is_leading)
+        async with brokering(FaultyStorage(storage.inner), "broker", is_at_home=True) as second:
+            await until(lambda: second.is_leading)
+            await asyncio.sleep(120)
+            assert second.is_leading
+            assert not first.is_leading
+            assert second.leader.epoch == 2, "only a start takes over at once"
+
+
+@virtual_time
+async def test_a_leader_of_the_same_name_that_still_beats_is_not_replaced():
+    storage = FaultyStorage()
+    slow = FaultyStorage(storage.inner)
+    slow.latency_s = 4.0
+    async with brokering(storage, "broker") as leader:
+        await until(lambda: leader.is_leading)
+        async with brokering(slow, "broker", is_at_home=True) as other:
+            await asyncio.sleep(60)
+            assert leader.is_leading
+            assert leader.leader.epoch == 1
+            assert not other.is_leading

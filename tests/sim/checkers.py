@@ -13,6 +13,8 @@ from tests.sim.record import ViolationError
 
 EPSILON_S = 1e-6
 CLAIMING = ("dequeue", "dequeue_segment")
+# In the calm. Brokers that take the lead in turns pass it on with every heartbeat.
+ELECTIONS_MAX = 8
 BY_CLAIM = ("ack", "nack", "heartbeat", "heartbeat_segment", "settle_segment")
 
 
@@ -335,6 +337,13 @@ def every_caller_that_lives_is_answered(record):
             raise ViolationError("a call was never answered", call)
 
 
+def the_lead_stays_where_it_is_once_the_storms_are_over(record):
+    epochs = {version.state.epoch for version in record.versions if version.at_s > record.calm_s}
+    # Some brokers are started then, and some that were told to go are followed.
+    if len(epochs) > ELECTIONS_MAX:
+        raise ViolationError(f"brokers take the lead in turns: {sorted(epochs)}")
+
+
 def everything_is_finished_once_the_storms_are_over(record):
     if not record.is_drained:
         raise ViolationError(f"jobs are left: {record.versions[-1].state.stats}")
@@ -358,6 +367,7 @@ CHECKERS = [
     only_its_holder_gives_a_job_back_at_no_cost,
     storage_trouble_is_all_that_callers_ever_see,
     every_caller_that_lives_is_answered,
+    the_lead_stays_where_it_is_once_the_storms_are_over,
     everything_is_finished_once_the_storms_are_over,
     segments_hold_what_the_queue_says,
     what_is_referred_to_exists,

@@ -27,6 +27,7 @@ from bucketq import (
     upkeep,
 )
 from bucketq import dispatch as limit_dispatch
+from bucketq.broker import broker
 from bucketq.operation import chores
 from bucketq.remote import lane
 from bucketq.state import backlog, claims, contents, dispatch, endings, segment_claims, view
@@ -426,5 +427,13 @@ MUTANTS = [
         "for part in batch.parts:",
         "for part in ():",
         first_seed=1458,
+    ),
+    Mutant(
+        "replace every leader at the own address, not only the one that was there at the start",
+        broker.Broker,
+        "_look",
+        "not self._has_looked and self.is_at_home",
+        "self.is_at_home",
+        first_seed=11,
     ),
 ]

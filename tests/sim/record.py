@@ -1,6 +1,7 @@
 """The record of a simulated run: what callers asked and were told, what the bucket saw."""
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -152,6 +153,8 @@ class Record:
     trace: list[str] = field(default_factory=list)
     is_drained: bool = False
     damage: str | None = None
+    # When the storm was over, in virtual time.
+    calm_s: float = math.inf
     ended_s: float = 0.0
     survivors: set[str] = field(default_factory=set)
     # Which objects beside the queue were removed, and when; which were left when all was over.

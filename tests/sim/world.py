@@ -32,6 +32,8 @@ from tests.sim.segments import SEGMENT_ACTORS, claims_segments, segment_worker
 STALE_AFTER_S = 4.0
 BEATS = Beats(interval_s=1.0, timeout_s=3.0)
 BROKERS = ["b0:1", "b1:1"]
+# What both advertise where two hosts have the same name.
+SAME_NAME = "b:1"
 CALM_S_MAX = 900.0
 # Longer than any call may take once the weather is calm.
 PATIENCE_S = 30.0
@@ -59,6 +61,10 @@ class World:
         self.has_small_cache = seed % 3 == 1
         # In every fourth run there are brokers, and most processes are their clients.
         self.has_brokers = seed % 4 == 3 or (self.is_about_segments and seed % 8 == 6)
+        # In half of those a broker that starts again finds its own address, and nobody else can be there. In
+        # a third of these, both hosts have the same name, and each believes so.
+        self.are_at_home = self.has_brokers and seed // 4 % 2 == 0
+        self.have_same_name = self.are_at_home and seed // 8 % 3 == 1
         self.wanted = LIFE_WANTED if self.is_about_life else WANTED
         # The ids of jobs that somebody has enqueued.
         self.known_jobs = []
@@ -160,8 +166,10 @@ class World:
     async def _serve(self, process, address):
         clock, mint = self._draw_clock(), Mint(random.Random(self.random.random()))
         broker = Broker(self.bucket.storage(address), self._draw_settings(), BEATS, clock, mint)
-        broker.address = address
-        self.network.join(address, process, Service(broker))
+        broker.address = SAME_NAME if self.have_same_name else address
+        broker.is_at_home = self.are_at_home
+        for name in {address, broker.address}:
+            self.network.join(name, process, Service(broker))
         running = asyncio.create_task(broker.run())
         if self.is_stormy and self.random.random() < 0.3:
             await asyncio.sleep(self.random.uniform(0, self.storm_s))
@@ -284,6 +292,7 @@ class World:
 
     def _end_storm(self):
         self.note("calm")
+        self.record.calm_s = self.now_s()
         self.is_stormy = False
         self.bucket.is_out = False
         self.bucket.weather = CALM

@@ -4,6 +4,7 @@
        ▲                                                                       │
        └── deposed by another, or cut off from the storage for too long ───────┘
 
+A broker that starts at the address of the leader, on the same machine, replaces it and doesn't wait.
 Only the one that leads serves. That two could for a moment both believe it is no danger,
 because every write is a compare-and-set; but it would be slow, so one of them steps down.
 """
@@ -95,6 +96,9 @@ class Broker:
     ) -> None:
         self.address = ""
         self.http = ""
+        # Whether that address is one of this machine, at the port where this process listens. A leader that
+        # had the same address before is gone then: two processes can't listen there.
+        self.is_at_home = False
         self._given = storage
         self.settings = settings or Settings()
         self._beats = beats or Beats()
@@ -122,6 +126,9 @@ class Broker:
         self._watch = LeaderWatch(self._beats.timeout_s)
         self._etag: str | None = None
         self._known: Leader | None = None
+        # The leader that this broker found at its own address when it started.
+        self._predecessor: Leader | None = None
+        self._has_looked = False
         self._term: _Term | None = None
         # Why this broker cannot lead, while nobody else does: the storage takes no write.
         self._trouble: NotWrittenError | None = None
@@ -255,9 +262,9 @@ class Broker:
         while not self._stopping.is_set():
             try:
                 await self._look()
-                stale = self._watch.stale(self._clock.monotonic_s())
+                stale = self._watch.stale(self._clock.monotonic_s()) or self._predecessor
                 is_mine = self._known is not None and self._known.broker == self.id
-                is_free = self._known is None or stale is not None or is_mine
+                is_free = self._known in (None, stale) or is_mine
                 if is_free and (term := await self._stand(stale)):
                     return term
             except TimeoutError:
@@ -283,7 +290,14 @@ class Broker:
                 )
             self._known = leader
             self._note_epoch(leader)
+        if not self._has_looked and self.is_at_home and self._known and self._is_here(self._known):
+            # Only now. A leader that comes later, or still beats, is on another host that has the same name.
+            self._predecessor = self._known
+        self._has_looked = True
         self._watch.observe(self._known, self._clock.monotonic_s())
+
+    def _is_here(self, leader: Leader) -> bool:
+        return (leader.address or leader.http) == (self.address or self.http)
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""

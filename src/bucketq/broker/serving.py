@@ -12,6 +12,7 @@ from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
 from bucketq.broker.http_shell import HttpShell, Pages
 from bucketq.broker.metrics import Metrics
+from bucketq.broker.own_host import is_own_host
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.token_file import TokenFile
@@ -84,11 +85,13 @@ async def serving(
             http_shell.pages = await stack.enter_async_context(pages(inside))
         http_bound = await http_shell.start(host, http_port, (host, name) if is_open else None, tls)
         stack.push_async_callback(http_shell.stop, _LAST_CALLS_S)
-        broker.http = f"{name}:{http_bound}"
+        broker.http, is_bound_there = f"{name}:{http_bound}", True
         if grpc_port is not None:
             grpc_bound = await grpc_shell.start(host, grpc_port, tls)
             stack.push_async_callback(grpc_shell.stop, _LAST_CALLS_S)
             broker.address = advertise if advertise and advertise != name else f"{name}:{grpc_bound}"
+            is_bound_there = broker.address.endswith(f":{grpc_bound}")
+        broker.is_at_home = is_bound_there and await is_own_host(name)
         running = asyncio.create_task(broker.run(), name="bucketq broker")
         telling = asyncio.create_task(_tell_health(broker, grpc_shell), name="bucketq health")
         keeping = asyncio.create_task(door.keep(file), name="bucketq door")
