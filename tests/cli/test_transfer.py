@@ -16,6 +16,7 @@ import pytest
 import bucketq.sync
 from bucketq import BrokerQueue, DirectQueue, InMemoryStorage, LocalFileSystemStorage, Settings
 from bucketq.codec import decode
+from bucketq.codec.osqueue import decode_osqueue
 from bucketq.transfer import export, intake, take_in
 from bucketq.verify import verify
 from tests.cli.typed import queue_url, typed
@@ -323,6 +324,20 @@ def test_a_file_of_jqueue_is_imported_and_left_as_it_is(tmp_path, target_url, ru
     with bucketq.sync.connect(target_url) as target:
         assert {job.id for job in target.jobs()} == {job.id for job in decode(before).jobs}
         assert {job.status for job in target.jobs()} <= {"queued", "dead"}
+
+
+@pytest.mark.parametrize("name", ["osqueue-typescript.json", "osqueue-go.json"])
+def test_a_file_of_osqueue_is_imported_once_and_left_as_it_is(name, tmp_path, target_url, run):
+    path = tmp_path / "queue.json"
+    shutil.copy(GOLDEN / name, path)
+    before = path.read_bytes()
+    assert run("import", str(path), "--url", target_url, "--json").json["added"] == 2
+    assert run("import", str(path), "--url", target_url, "--json").json["before"] == 2
+    assert path.read_bytes() == before
+    with bucketq.sync.connect(target_url) as target:
+        found = {job.id: (job.payload, job.status.value) for job in target.jobs()}
+        jobs = decode_osqueue(before, name).jobs
+        assert found == {job.id: (job.payload, "queued") for job in jobs}
 
 
 async def test_a_queue_file_with_segments_is_imported_whole(tmp_path):

@@ -13,6 +13,7 @@ from bucketq import CorruptStateError, Job, JobNotFoundError, JobStatus, NewerFo
 from bucketq.archived_job import FORMAT as ARCHIVE_FORMAT
 from bucketq.archived_job import decode_archived
 from bucketq.codec import FORMAT, StateEncoder, decode, encode
+from bucketq.codec.osqueue import decode_osqueue, is_osqueue
 from bucketq.job import Claim, IfDead
 from bucketq.ledger import batch_content
 from bucketq.limits import Limit, Limits
@@ -286,6 +287,59 @@ def test_a_file_of_jqueue_opens_as_it_is():
     assert state.is_conserved()
     state.stamp("w", 1)
     assert decode(encode(state)).jobs == state.jobs
+
+
+def test_a_file_of_osqueue_in_typescript_is_read():
+    content = (GOLDEN / "osqueue-typescript.json").read_bytes()
+    assert is_osqueue(content)
+    first, second = decode_osqueue(content, "q").jobs
+    assert (first.entrypoint, first.payload) == ("email:send", b'{"to":"alice@example.com","price":1.50}')
+    assert first.created_at == datetime(2024, 1, 23, 8, 53, 20, 123_000, UTC)
+    # An attempt there ends by a timeout, and `maxAttempts` counts those.
+    assert (first.attempts, first.crashes, first.max_attempts, first.max_crashes) == (1, 1, 5, 5)
+    # Its worker is of the other system, so it waits again.
+    assert (second.entrypoint, second.payload, second.status) == ("default", b"null", JobStatus.QUEUED)
+    assert (second.attempts, second.crashes, second.max_attempts, second.max_crashes) == (1, 1, 3, 3)
+
+
+def test_a_file_of_osqueue_in_go_is_read():
+    content = (GOLDEN / "osqueue-go.json").read_bytes()
+    assert is_osqueue(content)
+    first, second = decode_osqueue(content, "q").jobs
+    assert (first.entrypoint, first.json(), first.status) == (
+        "default",
+        {"name": "build-index"},
+        JobStatus.QUEUED,
+    )
+    assert first.created_at == datetime(2026, 2, 15, 9, 0, 0, 123_456, UTC)
+    # There, attempts have no limit.
+    assert (first.attempts, first.crashes, first.max_attempts) == (0, 0, 3)
+    assert second.payload == b"\x00\xff", "in the order of the file"
+    assert decode_osqueue(b'{"broker":"","jobs":null}', "q").jobs == ()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        b'{"id":"1","status":"unclaimed"}',
+        b'{"id":"1","status":"finished","createdAt":1}',
+        b'{"id":"1","status":"unclaimed","createdAt":1e300}',
+        b'{"id":"1","status":"unclaimed","createdAt":253402300800000}',
+        b'{"id":"1","status":"unclaimed","created_at":"0001-01-01T00:00:00+14:00"}',
+        b'{"id":"1","status":"unclaimed","createdAt":1,"attempts":-1}',
+        b'{"id":"1","status":"unclaimed","createdAt":1,"maxAttempts":0}',
+        b'{"id":"1","status":"unclaimed","created_at":"2026-01-01T00:00:00Z","data":"?"}',
+        b"7",
+    ],
+)
+def test_a_damaged_file_of_osqueue_is_refused(job):
+    with pytest.raises(CorruptStateError, match="not a readable queue of osqueue"):
+        decode_osqueue(b'{"broker":null,"jobs":[%b]}' % job, "q")
+
+
+def test_a_queue_of_osqueue_is_not_opened_in_place_and_the_error_names_the_command():
+    with pytest.raises(CorruptStateError, match="bucketq import"):
+        decode((GOLDEN / "osqueue-go.json").read_bytes())
 
 
 def test_one_job_a_line_and_json_stays_readable():

@@ -66,9 +66,9 @@ async def import_file(
     \b
       bucketq import backup.jsonl --url s3://my-bucket/jobs.json
 
-    The queue.json may be of bucketq or of jqueue. Jobs keep their ids and their history. The same file adds
-    nothing twice, also if its jobs are finished by then: if it was interrupted, run it again. A job that is
-    in the queue or its archive already, by its id, stays as it is, whatever file it came from. Several
+    The queue.json may be of bucketq, jqueue or osqueue. Jobs keep their ids and their history. The same file
+    adds nothing twice, also if its jobs are finished by then: if it was interrupted, run it again. A job that
+    is in the queue or its archive already, by its id, stays as it is, whatever file it came from. Several
     imports may run at the same time. A file that is damaged or cut short changes nothing. Finished jobs of
     an export are not taken in.
     """

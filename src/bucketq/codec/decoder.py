@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bucketq.archive_name import ArchiveName
 from bucketq.backlog import Backlog
 from bucketq.codec.document import FORMAT, Document
+from bucketq.codec.osqueue import is_osqueue
 from bucketq.election import Leader
 from bucketq.errors import CorruptStateError, NewerFormatError
 from bucketq.job import JobStatus, Moment
@@ -180,6 +181,11 @@ def _corrupt(content: bytes, name: str, reason: str) -> CorruptStateError:
         return CorruptStateError(
             f"{name} exists but is empty. If it never was a queue, delete it and"
             " start again; if it was, restore it from a backup or an older version."
+        )
+    if is_osqueue(content):
+        return CorruptStateError(
+            f"{name} is a queue of osqueue, which can't be opened in place. Copy its jobs into a new queue:"
+            " bucketq import FILE --url URL. Nothing was changed."
         )
     return CorruptStateError(
         f"{name} ({len(content)} bytes) is not a readable queue: {reason}."

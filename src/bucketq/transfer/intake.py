@@ -26,6 +26,8 @@ from msgspec.structs import replace
 from bucketq.archive import Archive, finished_since
 from bucketq.batches import JobBatch, NamedBatch
 from bucketq.clock import SystemClock
+from bucketq.codec import encode
+from bucketq.codec.osqueue import decode_osqueue, is_osqueue
 from bucketq.embedded import DirectQueue
 from bucketq.errors import ConfigurationError, CorruptStateError, JobNotFoundError
 from bucketq.job import Job, JobStatus
@@ -36,7 +38,8 @@ from bucketq.operation import Adopt, Holding
 from bucketq.queue import Queue
 from bucketq.schedule import Schedule
 from bucketq.storage.file import LocalFileSystemStorage
-from bucketq.storage.port import Bucket
+from bucketq.storage.memory import InMemoryStorage
+from bucketq.storage.port import Bucket, ObjectStoragePort
 from bucketq.transfer.export import OnProgress, export, live_jobs
 from bucketq.transfer.line import End, Finished, Item, begins_export, decode_line
 
@@ -68,9 +71,9 @@ async def take_in(
 ) -> Intake:
     """Bring the jobs, batches, schedules and limits of a file into a queue.
 
-    The file is an export, or the queue.json of bucketq or jqueue, with its segments beside it. Raises
-    CorruptStateError if it cannot be read to its end, and ConfigurationError if it has an entrypoint that
-    no queue takes; then nothing was changed.
+    The file is an export, or the queue.json of bucketq, with its segments beside it, of jqueue or of osqueue.
+    Raises CorruptStateError if it cannot be read to its end, and ConfigurationError if it has an entrypoint
+    that no queue takes; then nothing was changed.
     """
     clock = SystemClock()
     with TemporaryDirectory() as folder:
@@ -175,9 +178,16 @@ def _is_export(path: Path) -> bool:
 async def _exported(path: Path, to: Path) -> Path:
     """A queue file as an export, which says the same each time."""
     with to.open("wb") as file:
-        async for line in export(DirectQueue(LocalFileSystemStorage(path))):
+        async for line in export(DirectQueue(_source(path))):
             file.write(line)
     return to
+
+
+def _source(path: Path) -> ObjectStoragePort:
+    content = path.read_bytes()
+    if not is_osqueue(content):
+        return LocalFileSystemStorage(path)
+    return InMemoryStorage(encode(decode_osqueue(content, str(path))))
 
 
 def _look_through(path: Path) -> _Plan:
