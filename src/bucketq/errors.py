@@ -33,6 +33,7 @@
     ├── ProcessDiedError          the process that a handler ran in died
     ├── QueueClosedError          not open, or open in another event loop
     └── ConfigurationError        a URL or setting makes no sense
+        └── BrokerProtocolError       a broker can't read a message in JSON
 
 A lost claim is a kind of "job not found", so a worker that treats a job which
 somebody else finished as harmless treats a lost claim the same way.
@@ -243,3 +244,7 @@ class QueueClosedError(BucketQError):
 
 class ConfigurationError(BucketQError, ValueError):
     """A URL or a setting is wrong; the message names it."""
+
+
+class BrokerProtocolError(ConfigurationError):
+    """A message to a broker isn't JSON, or isn't one of its calls; the name is that of osqueue."""

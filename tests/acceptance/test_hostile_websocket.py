@@ -119,7 +119,7 @@ def test_a_call_that_is_none_is_told_so_and_the_connection_lives(target, text):
     with Line(target) as line:
         told = line.ask(text)
         assert told["ok"] is False
-        assert told["error"]["_tag"] in ("ConfigurationError", "PayloadError")
+        assert told["error"]["_tag"] in ("BrokerProtocolError", "ConfigurationError", "PayloadError")
         assert line.ask(b'{"id": 2, "method": "getStats", "params": {}}')["ok"]
 
 

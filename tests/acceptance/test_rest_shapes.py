@@ -1,8 +1,10 @@
 """A client of a few lines, written for these paths and shapes alone, works: it knows nothing of bucketq."""
 
 import json
+import time
 import urllib.error
 import urllib.request
+from datetime import datetime
 
 import pytest
 
@@ -54,6 +56,11 @@ def refusal_of(call, *arguments):
     return answer.status, told["_tag"]
 
 
+def is_now(milliseconds):
+    """Whether this is a time of the last minute, in milliseconds."""
+    return 0 <= time.time() * 1000 - milliseconds < 60_000
+
+
 def test_a_job_from_its_submission_to_its_end(client):
     status, submitted = client.submit({"to": "alice"}, type="mail", maxAttempts=5)
     assert (status, submitted.keys()) == (200, {"jobId"})
@@ -65,15 +72,21 @@ def test_a_job_from_its_submission_to_its_end(client):
     assert (job["id"], job["type"], job["status"], job["payload"]) == (
         job_id,
         "mail",
-        "queued",
+        "unclaimed",
         {"to": "alice"},
     )
-    assert (job["attempts"], job["maxAttempts"]) == (0, 5)
+    assert (job["attempts"], job["maxAttempts"], job["heartbeat"]) == (0, 5, 0)
+    assert is_now(job["createdAt"])
+    assert (job["state"], is_now(datetime.fromisoformat(job["enqueuedAt"]).timestamp() * 1000)) == (
+        "queued",
+        True,
+    )
     assert client.claim("w-1", types=["other"]) == (200, {})
     status, claimed = client.claim("w-1", types=["mail", "other"])
     assert (claimed["jobId"], claimed["payload"], claimed["type"]) == (job_id, {"to": "alice"}, "mail")
     [job] = client.get("/v1/jobs")[1]["jobs"]
     assert (job["status"], job["workerId"], job["attempts"]) == ("in_progress", "w-1", 1)
+    assert is_now(job["heartbeat"])
     assert client.heartbeat(job_id, "w-1") == (204, None)
     assert refusal_of(client.complete, job_id, "w-2") == (409, "ClaimLostError")
     assert client.complete(job_id, "w-1") == (204, None)
@@ -91,6 +104,21 @@ def test_a_payload_alone_is_enough(client):
 
 def test_health_and_state(client):
     assert client.get("/healthz") == (200, {"status": "ok"})
-    client.submit(1)
+    _, submitted = client.submit(1, type="mail")
+    client.claim("w-1")
     state = client.get("/state")[1]
-    assert [job["json"] for job in state["jobs"]] == [1]
+    assert f"http://{state['broker']}" == client._url
+    assert is_now(state["brokerHeartbeat"])
+    assert state["completedTotal"] == 0
+    [job] = state["jobs"]
+    assert (job["id"], job["status"], job["payload"], job["type"]) == (
+        submitted["jobId"],
+        "in_progress",
+        1,
+        "mail",
+    )
+    assert (job["workerId"], job["attempts"], job["maxAttempts"]) == ("w-1", 1, 3)
+    assert is_now(job["createdAt"])
+    assert is_now(job["heartbeat"])
+    assert (state["enqueued_total"], job["json"]) == (1, 1), "queue.json itself is there, too"
+    assert client.get("/v1/throttle-stats")[1]["throttling"] is False

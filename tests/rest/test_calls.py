@@ -404,3 +404,21 @@ async def test_the_state_is_queue_json_itself(http, broker):
     state = told(await http.get("/state"))
     assert state["enqueued_total"] == 1
     assert [(job["id"], job["json"]) for job in state["jobs"]] == [(job_id, {"n": 1})]
+
+
+async def test_lists_have_a_status_that_clients_of_osqueue_know(http):
+    running = await submit(http)
+    for options in ({}, {"delay": 3600}, {"after": [running]}):
+        await submit(http, **options)
+    buried = await submit(http, type="buried")
+    await claim(http, types=["buried"])
+    told(await http.post(f"/v1/jobs/{buried}/fail", json={"workerId": "w", "error": "E", "bury": True}))
+    assert (await claim(http))["jobId"] == running
+    for path in ("/v1/jobs", "/state"):
+        assert {(job["status"], job["state"]) for job in told(await http.get(path))["jobs"]} == {
+            ("unclaimed", "queued"),
+            ("unclaimed", "scheduled"),
+            ("unclaimed", "blocked"),
+            ("in_progress", "in_progress"),
+            ("dead", "dead"),
+        }, path

@@ -80,8 +80,15 @@ async def test_a_path_as_it_stands_in_the_description(http):
 async def test_what_makes_no_sense_is_refused(http, body):
     answer = await http.post("/v1/jobs", content=body)
     assert answer.status_code == 400, answer.text
-    assert answer.json()["_tag"] in ("ConfigurationError", "PayloadError")
+    assert answer.json()["_tag"] in ("BrokerProtocolError", "ConfigurationError", "PayloadError")
     assert (await http.get("/v1/stats")).json()["total"] == 0
+
+
+async def test_a_malformed_message_has_the_tag_that_clients_of_osqueue_know(http):
+    for body in (b"{", b"[]", b"", b'{"unheardOf": 1}', b'{"type": 7}', b'{"maxAttempts": 0}'):
+        refused(await http.post("/v1/jobs", content=body), 400, "BrokerProtocolError")
+    contradiction = {"delay": 1, "runAt": "2030-01-01T00:00:00Z"}
+    refused(await http.post("/v1/jobs", json=contradiction), 400, "ConfigurationError")
 
 
 @pytest.mark.parametrize("payload", [b"1" * 400, b'{"a":1,"a":2}', b"[" * 200 + b"]" * 200, b'"\\u0000"'])
@@ -94,12 +101,12 @@ async def test_what_is_odd_but_json_is_kept_as_it_came(http, payload):
     "query", ["status=unheard-of", "pageSize=0", "pageSize=x", "pageToken=1.2", "pageToken=a.b.c.d", "what=1"]
 )
 async def test_a_query_that_makes_no_sense_is_refused(http, query):
-    refused(await http.get(f"/v1/jobs?{query}"), 400, "ConfigurationError")
+    refused(await http.get(f"/v1/jobs?{query}"), 400, "BrokerProtocolError")
 
 
 async def test_the_id_is_in_the_path_alone(http):
     answer = await http.post("/v1/jobs/1/complete", json={"jobId": "2", "workerId": "w"})
-    assert "path" in refused(answer, 400, "ConfigurationError")["message"]
+    assert "path" in refused(answer, 400, "BrokerProtocolError")["message"]
 
 
 async def test_unknown_jobs(http):

@@ -87,7 +87,7 @@ async def test_watching_costs_the_storage_nothing():
 async def test_what_makes_no_sense_is_refused(http):
     for interval in ("0", "61", "x", "nan"):
         answer = await http.get("/v1/events", params={"interval": interval})
-        assert (answer.status_code, answer.json()["_tag"]) == (400, "ConfigurationError")
+        assert (answer.status_code, answer.json()["_tag"]) == (400, "BrokerProtocolError")
 
 
 async def test_the_head_alone_has_an_end(http):

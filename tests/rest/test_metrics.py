@@ -71,6 +71,7 @@ async def test_only_the_one_that_leads_is_ready_and_tells_of_jobs():
             assert not [name for name in told if name.startswith("bucketq_jobs")]
             assert (await scraped(leader))["bucketq_leading"] == 1
             assert (await standby.get("/v1/throttle-stats")).json()["pace"]["commits"] == 0
+            assert (await leader.get("/v1/throttle-stats")).json()["throttling"] is False
 
 
 async def test_who_waits_for_a_throttled_storage_is_told():
@@ -86,4 +87,15 @@ async def test_who_waits_for_a_throttled_storage_is_told():
         assert told["writes"]["total"] >= 2
         assert told["writes"]["waitedSeconds"] > 0
         assert "limitPerSecond" not in told["reads"]
+        assert told["throttling"]
+        assert (told["totalWrites"], told["throttledWrites"]) == (
+            told["writes"]["total"],
+            told["writes"]["waitedTotal"],
+        )
+        assert (told["totalReads"], told["throttledReads"], told["totalReadDelayMs"]) == (
+            told["reads"]["total"],
+            0,
+            0,
+        )
+        assert told["totalWriteDelayMs"] == round(told["writes"]["waitedSeconds"] * 1000)
         assert told["pace"]["commits"] >= 2

@@ -28,7 +28,13 @@ from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
 from bucketq.broker.ws_connection import LIMIT_MESSAGES
-from bucketq.errors import BucketQError, ConfigurationError, OutcomeUnknownError, TooManyRequestsError
+from bucketq.errors import (
+    BrokerProtocolError,
+    BucketQError,
+    ConfigurationError,
+    OutcomeUnknownError,
+    TooManyRequestsError,
+)
 from bucketq.jobline import UNREADABLE
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import http_refusal_message
@@ -212,7 +218,7 @@ class _Conversation:
         call = CALLS.get(asked.method)
         if call is None:
             known = ", ".join([AUTHENTICATE, *CALLS])
-            raise ConfigurationError(f"there is no method {asked.method!r}; there are {known}")
+            raise BrokerProtocolError(f"there is no method {asked.method!r}; there are {known}")
         async with self._visit(call.role, call.name) as caller:
             return await call.answer(Visit(self._shell.service, caller), call.decode(bytes(asked.params)))
 
@@ -220,7 +226,7 @@ class _Conversation:
         try:
             token = msgspec.json.decode(params, type=_Authenticate).token
         except UNREADABLE as error:
-            raise ConfigurationError(f"{AUTHENTICATE} does not take this: {error}") from error
+            raise BrokerProtocolError(f"{AUTHENTICATE} does not take this: {error}") from error
         authorization = f"Bearer {token}"
         caller = self._shell.door.admit(authorization, self._peer)
         self._authorization = authorization
@@ -249,7 +255,9 @@ def _decoded(text: str) -> _Asked:
     try:
         return msgspec.json.decode(text, type=_Asked)
     except UNREADABLE as error:
-        raise ConfigurationError(f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}') from error
+        raise BrokerProtocolError(
+            f'a call is {{"id": …, "method": "…", "params": {{…}}}}: {error}'
+        ) from error
 
 
 def _id_in(text: str) -> str | int | None:

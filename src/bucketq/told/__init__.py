@@ -2,6 +2,7 @@
 
 from bucketq.told.control import LimitsTold, LimitTold, ObjectTold
 from bucketq.told.job import AttemptTold, JobTold
+from bucketq.told.listed import ListedJob, milliseconds
 from bucketq.told.payload import Encoding, readable, told_payload, told_result
 from bucketq.told.queue import BrokerTold, QueueTold, TypeCounts
 from bucketq.told.schedule import ScheduleTold
@@ -16,6 +17,7 @@ __all__ = [
     "JobTold",
     "LimitTold",
     "LimitsTold",
+    "ListedJob",
     "ObjectTold",
     "QueueCounts",
     "QueueStats",
@@ -26,6 +28,7 @@ __all__ = [
     "Status",
     "Told",
     "TypeCounts",
+    "milliseconds",
     "readable",
     "told_payload",
     "told_result",

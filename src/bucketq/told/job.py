@@ -80,25 +80,7 @@ class JobTold(Told):
     @classmethod
     def of(cls, job: Job) -> "JobTold":
         """A job in the queue."""
-        return cls(
-            **_shared(job),
-            attempts=job.attempts,
-            max_attempts=job.max_attempts,
-            crashes=job.crashes,
-            max_crashes=job.max_crashes,
-            heartbeat_at=job.heartbeat_at,
-            history=tuple(map(AttemptTold.of, job.history)),
-            expires_at=job.expires_at,
-            timeout=job.timeout_s,
-            key_for=job.key_for_s,
-            after=job.after,
-            if_dead=job.if_dead,
-            batch_id=job.batch,
-            progress=job.progress,
-            note=job.note,
-            is_cancelled=job.is_cancelled,
-            tracestate=job.tracestate,
-        )
+        return cls(**fields_of_live(job))
 
     @classmethod
     def of_archived(cls, job: ArchivedJob) -> "JobTold":
@@ -111,6 +93,28 @@ class JobTold(Told):
             history=tuple(map(AttemptTold.of, job.attempts)),
             batch_id=job.job_batch,
         )
+
+
+def fields_of_live(job: Job) -> dict[str, Any]:
+    """The fields of a job in the queue."""
+    return _shared(job) | {
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts,
+        "crashes": job.crashes,
+        "max_crashes": job.max_crashes,
+        "heartbeat_at": job.heartbeat_at,
+        "history": tuple(map(AttemptTold.of, job.history)),
+        "expires_at": job.expires_at,
+        "timeout": job.timeout_s,
+        "key_for": job.key_for_s,
+        "after": job.after,
+        "if_dead": job.if_dead,
+        "batch_id": job.batch,
+        "progress": job.progress,
+        "note": job.note,
+        "is_cancelled": job.is_cancelled,
+        "tracestate": job.tracestate,
+    }
 
 
 def _shared(job: Job | ArchivedJob) -> dict[str, Any]:

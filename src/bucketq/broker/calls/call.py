@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import Service
-from bucketq.errors import ConfigurationError
+from bucketq.errors import BrokerProtocolError, ConfigurationError
 from bucketq.job import Claim
 from bucketq.jobline import UNREADABLE
 
@@ -124,24 +124,24 @@ class Call:
         return msgspec.json.Decoder(self.asked)
 
     def decode(self, params: bytes) -> Asked:
-        """What is asked, all of it in JSON. Raises ConfigurationError."""
+        """What is asked, all of it in JSON. Raises BrokerProtocolError."""
         asked = self._decode(params)
         for name in self.in_path:
             if not getattr(asked, self._fields[name]):
-                raise ConfigurationError(f"{self.name} needs {name}")
+                raise BrokerProtocolError(f"{self.name} needs {name}")
         return asked
 
     def decode_rest(self, path: Mapping[str, str], query: Mapping[str, str], body: bytes) -> Asked:
-        """What is asked, by path, query and body. Raises ConfigurationError."""
+        """What is asked, by path, query and body. Raises BrokerProtocolError."""
         if self.is_by_query:
             return decode_query(self.asked, {**query, **path})
         if not body and not path:
             # A body that was lost on its way must not become a job, or a pause of the whole queue.
-            raise ConfigurationError(f"{self.method} {self.path} takes a JSON object; send {{}} for none")
+            raise BrokerProtocolError(f"{self.method} {self.path} takes a JSON object; send {{}} for none")
         asked = self._decode(body)
         for name, value in path.items():
             if getattr(asked, self._fields[name]):
-                raise ConfigurationError(f"{name} is in the path: leave it out of the body")
+                raise BrokerProtocolError(f"{name} is in the path: leave it out of the body")
             setattr(asked, self._fields[name], value)
         return asked
 
@@ -150,7 +150,7 @@ class Call:
             return self._decoder.decode(content or b"{}")
         except UNREADABLE as error:
             what = f"{self.name} ({self.method} {self.path})"
-            raise ConfigurationError(f"{what} does not take this: {error}") from error
+            raise BrokerProtocolError(f"{what} does not take this: {error}") from error
 
 
 def given(value: T | UnsetType) -> T | None:
@@ -159,11 +159,11 @@ def given(value: T | UnsetType) -> T | None:
 
 
 def decode_query(kind: type[A], query: Mapping[str, str]) -> A:
-    """What is asked by a query. Raises ConfigurationError."""
+    """What is asked by a query. Raises BrokerProtocolError."""
     try:
         return msgspec.convert(dict(query), kind, strict=False)
     except msgspec.MsgspecError as error:
-        raise ConfigurationError(f"the query does not fit: {error}") from error
+        raise BrokerProtocolError(f"the query does not fit: {error}") from error
 
 
 def call(name: str, route: str, role: Role) -> Callable[[Perform], Call]:

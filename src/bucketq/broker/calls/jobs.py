@@ -14,7 +14,7 @@ from bucketq.broker.served import ServedQueue
 from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus
 from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX
-from bucketq.told import JobTold, QueueCounts, Status, Told, told_result
+from bucketq.told import JobTold, ListedJob, QueueCounts, Status, Told, told_result
 
 
 class Submitted(Told):
@@ -43,7 +43,7 @@ class ListJobs(Asked):
 class JobPage(QueueCounts, omit_defaults=True):
     """Some jobs, and the counts of the whole queue. `nextPageToken` asks for the next ones."""
 
-    jobs: list[JobTold]
+    jobs: list[ListedJob]
     next_page_token: str = ""
 
 
@@ -58,7 +58,7 @@ async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
         visit.caller,
     )
     counts = QueueCounts.fields_of(await visit.service.stats(), address_of(visit.service))
-    return JobPage(**counts, jobs=list(map(JobTold.of, page.jobs)), next_page_token=page.next_token)
+    return JobPage(**counts, jobs=list(map(ListedJob.of, page.jobs)), next_page_token=page.next_token)
 
 
 class OneJob(Asked):

@@ -1,12 +1,19 @@
 """How the queue stands, in JSON."""
 
+import asyncio
+
+import msgspec
 from msgspec import Raw
 
 from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Asked, Call, Visit, call
 from bucketq.broker.service import Service
+from bucketq.codec import leader_of
+from bucketq.jobline import decode_job
 from bucketq.state import Stats
-from bucketq.told import QueueStats
+from bucketq.told import ListedJob, QueueStats, milliseconds
+
+_JOBS_AT_A_STRETCH = 50
 
 
 class Nothing(Asked):
@@ -32,8 +39,28 @@ async def get_stats(visit: Visit, asked: Nothing) -> QueueStats:
 
 @call("getState", "GET /state", Role.VIEWER)
 async def get_state(visit: Visit, asked: Nothing) -> Raw:
-    """Show queue.json itself; without what only an admin may see, unless the caller is one."""
-    return Raw(await visit.service.read_object("", visit.caller))
+    """Show queue.json itself, with osqueue's fields; without secrets, unless the caller is an admin."""
+    content = await visit.service.read_object("", visit.caller)
+    document = msgspec.json.decode(content, type=dict[str, Raw])
+    jobs = []
+    for number, line in enumerate(msgspec.json.decode(document["jobs"], type=list[Raw])):
+        listed = msgspec.json.encode(ListedJob.of(decode_job(bytes(line), "queue.json")))
+        jobs.append(_fields_of(line) | _fields_of(listed))
+        if number % _JOBS_AT_A_STRETCH == 0:
+            await asyncio.sleep(0)
+    leader = leader_of(content)
+    osqueue = {
+        "broker": leader and (leader.http or leader.address),
+        "brokerHeartbeat": milliseconds(leader and leader.beat_at),
+        "completedTotal": document["completed_total"],
+        "jobs": jobs,
+    }
+    return Raw(msgspec.json.encode(document | osqueue))
+
+
+def _fields_of(line: bytes | Raw) -> dict[str, Raw]:
+    fields: dict[str, Raw] = msgspec.json.decode(line, type=dict[str, Raw])
+    return fields
 
 
 CALLS: list[Call] = [get_stats, get_state]

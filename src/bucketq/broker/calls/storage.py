@@ -35,13 +35,21 @@ class Pace(Told, omit_defaults=False):
 class ThrottleStats(Told, omit_defaults=False):
     """The pace of the commits, all requests with what they cost, and those that are limited.
 
-    A broker that waits to lead has no interval yet.
+    A broker that waits to lead has no interval yet. `throttling` says whether requests are limited. The
+    fields from `totalReads` on are those of osqueue.
     """
 
     pace: Pace
     spending: SpendingTold
+    throttling: bool
     reads: Requests | UnsetType = UNSET
     writes: Requests | UnsetType = UNSET
+    total_reads: int | UnsetType = UNSET
+    total_writes: int | UnsetType = UNSET
+    throttled_reads: int | UnsetType = UNSET
+    throttled_writes: int | UnsetType = UNSET
+    total_read_delay_ms: int | UnsetType = UNSET
+    total_write_delay_ms: int | UnsetType = UNSET
 
 
 @call("getThrottleStats", "GET /v1/throttle-stats", Role.VIEWER)
@@ -59,9 +67,21 @@ async def get_throttle_stats(visit: Visit, asked: Nothing) -> ThrottleStats:
     )
     spending = SpendingTold.of(broker.spending)
     if throttle is None:
-        return ThrottleStats(pace=pace, spending=spending)
-    reads, writes = _requests(throttle.reads), _requests(throttle.writes)
-    return ThrottleStats(pace=pace, spending=spending, reads=reads, writes=writes)
+        return ThrottleStats(pace=pace, spending=spending, throttling=False)
+    reads, writes = throttle.reads, throttle.writes
+    return ThrottleStats(
+        pace=pace,
+        spending=spending,
+        throttling={reads.limit_per_s, writes.limit_per_s} != {None},
+        reads=_requests(reads),
+        writes=_requests(writes),
+        total_reads=reads.total,
+        total_writes=writes.total,
+        throttled_reads=reads.waited_total,
+        throttled_writes=writes.waited_total,
+        total_read_delay_ms=round(reads.waited_s * 1000),
+        total_write_delay_ms=round(writes.waited_s * 1000),
+    )
 
 
 def _requests(stats: RequestStats) -> Requests:
