@@ -24,12 +24,13 @@ class Network:
         self.delay_s = 0.001
 
     def join(self, address, process, service):
-        """A broker listens."""
-        self._hosts[address] = process, service
+        """A broker listens. If several hosts have its address, each call reaches one of them."""
+        self._hosts.setdefault(address, {})[process.name] = process, service
 
     async def call(self, caller, address, verb, *arguments, **options):
         """Have a broker's service do something; raises UnreachableError."""
-        process, service = self._hosts.get(address, (None, None))
+        hosts = list(self._hosts.get(address, {}).values()) or [(None, None)]
+        process, service = hosts[0] if len(hosts) == 1 else self._random.choice(hosts)
         if process is None or not process.is_alive:
             raise UnreachableError("connection refused", was_sent=False)
         await self._travel(caller, address, was_sent=False)

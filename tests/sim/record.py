@@ -117,6 +117,7 @@ class Version:
             dead_total=written.dead_total,
             cancelled_total=written.cancelled_total,
             signatures=written.signatures,
+            epoch=written.epoch,
         )
         there = needs if beside is None else beside
         return cls(at_s, by, state, frozenset(needs), there, miscounts, written.limits)

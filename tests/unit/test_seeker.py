@@ -77,6 +77,11 @@ def test_no_token_goes_to_what_is_no_address(address):
         check_way(address, "bq_secret", is_encrypted=True)
 
 
+def test_a_broker_that_names_itself_is_left_for_the_next_one():
+    told, asked = ask(NotLeaderError("a:1"), "done")
+    assert (told, [address for address, _ in asked]) == ("done", ["a:1", "b:1"])
+
+
 def test_the_leader_that_another_broker_names_is_asked_next():
     told, asked = ask(NotLeaderError("c:1"), "done")
     assert told == "done"

@@ -116,7 +116,8 @@ class Seeker:
     def _follow(self, asked: str, leader: str) -> None:
         # Somebody else may have found the new one meanwhile.
         if self._leader == asked:
-            self._leader = leader
+            # Of two hosts with the same name, the one that was asked doesn't lead.
+            self._leader = leader if leader != asked else ""
 
     def _gave_up(self, trouble: Exception, *, was_sent: bool) -> BucketQError:
         known = ", ".join(self._addresses) or "the address in queue.json"

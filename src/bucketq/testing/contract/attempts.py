@@ -116,14 +116,16 @@ class Attempts(QueueSuite):
     async def test_one_attempt_is_one_delivery(self) -> None:
         async with self.open() as q:
             once = await q.enqueue("mail", max_attempts=1)
-            twice, *_ = await q.enqueue_many("mail", [1], max_attempts=2)
+            [of_many] = await q.enqueue_many("mail", [1], max_attempts=1)
+            twice = await q.enqueue("mail", max_attempts=2)
             patient = await q.enqueue("mail", max_attempts=1, max_crashes=3)
             assert [job.max_crashes for job in (once, twice, patient)] == [1, 2, 3]
             delivered = []
-            while jobs := await q.dequeue(batch_size=3):
+            while jobs := await q.dequeue(batch_size=4):
                 delivered += [job.id for job in jobs]
                 assert await q.requeue_stale(timedelta(seconds=-60)) == len(jobs)
-            assert [delivered.count(job.id) for job in (once, twice, patient)] == [1, 2, 3]
+            job_ids = (once.id, of_many, twice.id, patient.id)
+            assert [delivered.count(job_id) for job_id in job_ids] == [1, 1, 2, 3]
 
     async def test_a_job_that_is_too_late_never_begins(self) -> None:
         async with self.open() as q:
