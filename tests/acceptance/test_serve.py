@@ -79,6 +79,19 @@ async def test_a_leader_that_stood_still_steps_down_and_its_clients_go_on(url):
                 assert (await q.stats()).enqueued_total == 3
 
 
+def test_a_broker_that_is_killed_and_started_again_at_its_address_leads_at_once(url):
+    patient = ("--heartbeat-timeout-s", "600")
+    with served(url, *patient) as killed:
+        killed.wait_for("leading, at")
+        ports = [place.rpartition(":")[2] for place in (killed.address, killed.http)]
+        killed.signal(signal.SIGKILL)
+        killed.wait()
+    with served(url, *patient, "--grpc-port", ports[0], "--http-port", ports[1]) as again:
+        assert again.wait_for("leading, at")["epoch"] == 2
+        again.signal(signal.SIGTERM)
+        assert again.wait() == 0
+
+
 async def test_what_an_embedded_queue_enqueues_comes_to_a_client_and_back(url, tmp_path):
     with hosted(url) as broker:
         async with bucketq.connect(f"grpc://{broker.address}") as q:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 from bucketq.loopback import is_loopback
 
@@ -22,10 +23,10 @@ async def is_own_host(host: str) -> bool:
     return all(_is_own(family, address) for family, _, _, _, address in found)
 
 
-def _is_own(family: int, address: tuple[str | int, ...]) -> bool:
+def _is_own(family: int, address: Any) -> bool:
     # To reach one of its own addresses, a machine sends from that address. Binding would prove less: with
     # ip_nonlocal_bind, Linux binds to any address.
-    if is_loopback(str(address[0])):
+    if is_loopback(address[0]):
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

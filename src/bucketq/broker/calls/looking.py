@@ -50,8 +50,8 @@ async def get_state(visit: Visit, asked: Nothing) -> Raw:
             await asyncio.sleep(0)
     leader = leader_of(content)
     osqueue = {
-        "broker": leader and (leader.http or leader.address),
-        "brokerHeartbeat": milliseconds(leader and leader.beat_at),
+        "broker": leader.http or leader.address if leader else None,
+        "brokerHeartbeat": milliseconds(leader.beat_at if leader else None),
         "completedTotal": document["completed_total"],
         "jobs": jobs,
     }
