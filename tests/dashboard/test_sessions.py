@@ -1,5 +1,6 @@
 """Sessions: who is still inside, and who is not any more."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -11,7 +12,7 @@ from bucketq.broker.door import Door
 from bucketq.broker.tokens import Tokens, new_token
 from bucketq.dashboard.gate import Gate
 from bucketq.dashboard.house import StorageHouse
-from bucketq.dashboard.sessions import Sessions
+from bucketq.dashboard.sessions import _SESSIONS_PER_TOKEN_MAX, Sessions
 from bucketq.testing.still_clock import StillClock
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -40,6 +41,20 @@ async def test_a_session_ends_when_nobody_was_there_for_long(known):
     clock.move_to(NOON + timedelta(hours=13))
     assert sessions.find(idle) is None
     assert sessions.find(kept) is not None
+
+
+async def test_a_token_with_many_sessions_ends_its_own_and_no_others():
+    secrets, tokens = zip(*(new_token(name, ["viewer"]) for name in ("ann", "bob")), strict=True)
+    house = StorageHouse(InMemoryStorage(), Settings(), Door(Tokens(tokens)), needs_token=True)
+    sessions = Sessions()
+    of_ann = await sessions.begin(await house.admit(secrets[0], ""))
+    # The house counts sign-ins, and would refuse so many.
+    bob = await house.admit(secrets[1], "")
+    of_bob = [await sessions.begin(replace(bob)) for _ in range(1001)]
+    assert sessions.find(of_ann) is not None
+    assert [one for one in of_bob if sessions.find(one)] == of_bob[-_SESSIONS_PER_TOKEN_MAX:]
+    await sessions.close()
+    await house.close()
 
 
 async def test_a_page_that_stays_open_after_its_visitor_has_left_is_not_heard(known):

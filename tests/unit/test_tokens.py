@@ -1,13 +1,18 @@
 """Tokens: what a line says, what is kept of a secret, and how a file of them is followed."""
 
 import asyncio
+import fcntl
 import hashlib
 import logging
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketq.broker import token_file
 from bucketq.broker.access import ANYBODY, Caller, Role
 from bucketq.broker.door import Door
 from bucketq.broker.token_file import TokenFile
@@ -113,6 +118,37 @@ def test_a_file_is_made_for_its_owner_alone_and_keeps_what_was_in_it(tmp_path):
         file.revoke("b")
     with pytest.raises(ConfigurationError, match="already"):
         file.add(new_token("c", ["viewer"])[1])
+
+
+def test_two_who_change_a_file_at_once_do_not_undo_each_others_change(tmp_path, monkeypatch):
+    path, parse = str(tmp_path / "tokens"), Tokens.parse
+    for name in "abc":
+        TokenFile(path).add(new_token(name, ["viewer"])[1])
+    both = threading.Barrier(2)
+
+    def parse_together(text, source):
+        # Both have read the file before either writes it, unless one has to wait for the other.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return parse(text, source)
+
+    monkeypatch.setattr(Tokens, "parse", parse_together)
+    changes = [lambda: TokenFile(path).revoke("a"), lambda: TokenFile(path).revoke("b")]
+    with ThreadPoolExecutor() as writers:
+        list(writers.map(lambda change: change(), changes))
+    assert [token.name for token in TokenFile(path).read()] == ["c"]
+
+
+def test_a_file_that_another_process_keeps_locked_is_an_error_that_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_file, "_LOCK_WAIT_S", 0.01)
+    path = tmp_path / "tokens"
+    file = TokenFile(str(path))
+    file.add(new_token("a", ["viewer"])[1])
+    with path.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match=r"another process has locked .*tokens for 0\.01 s"):
+            file.revoke("a")
+    file.revoke("a")
 
 
 def test_a_file_that_others_may_write_is_warned_of(tmp_path, caplog):

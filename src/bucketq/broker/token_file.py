@@ -7,9 +7,12 @@ look to the next. A file that is gone, or that cannot be read, changes nothing: 
 be shut out, by a mistake in an editor.
 """
 
+import fcntl
 import logging
 import os
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bucketq.broker.tokens import Token, Tokens
@@ -19,6 +22,9 @@ log = logging.getLogger("bucketq")
 
 # With two looks a change has come into effect within about a second.
 LOOK_EVERY_S = 0.5
+# A change takes about a millisecond.
+_LOCK_WAIT_S = 5.0
+_LOCK_POLL_S = 0.005
 
 _Signature = tuple[int, int, int] | None
 
@@ -51,35 +57,58 @@ class TokenFile:
 
     def add(self, token: Token) -> None:
         """Add a token; a file that is made for it is its owner's alone. Raises ConfigurationError."""
-        if token.name in {one.name for one in self._tokens()}:
-            raise ConfigurationError(
-                f"there is a token {token.name!r} in {self._path} already: take another name, or revoke it"
-            )
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "a+b") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-                is_whole = file.read() in (b"", b"\n")
-                file.write((b"" if is_whole else b"\n") + token.line.encode() + b"\n")
-        except OSError as error:
-            raise ConfigurationError(f"{self._path} cannot be written: {error}") from error
+
+        def added(lines: list[str]) -> list[str]:
+            if token.name in self._names(lines):
+                raise ConfigurationError(
+                    f"there is a token {token.name!r} in {self._path} already: take another name, or"
+                    " revoke it"
+                )
+            if lines and not lines[-1].endswith("\n"):
+                lines[-1] += "\n"
+            return [*lines, f"{token.line}\n"]
+
+        self._change(added, os.O_CREAT)
 
     def revoke(self, name: str) -> None:
         """Remove a token. Raises ConfigurationError if there is none of this name."""
-        if name not in {token.name for token in self.read()}:
-            raise ConfigurationError(f"there is no token {name!r} in {self._path}")
+
+        def revoked(lines: list[str]) -> list[str]:
+            if name not in self._names(lines):
+                raise ConfigurationError(f"there is no token {name!r} in {self._path}")
+            return [line for line in lines if line.partition("#")[0].split()[:1] != [name]]
+
+        self._change(revoked)
+
+    def _names(self, lines: list[str]) -> set[str]:
+        return {token.name for token in Tokens.parse("".join(lines), str(self._path))}
+
+    def _change(self, change: Callable[[list[str]], list[str]], flags: int = 0) -> None:
+        """Replace the lines, one process at a time: two at once would undo each other's change."""
         try:
             # In place, so that the file stays its owner's, and the broker can read it.
-            with self._path.open("r+") as file:
-                kept = [line for line in file if line.partition("#")[0].split()[:1] != [name]]
+            with os.fdopen(os.open(self._path, os.O_RDWR | flags, 0o600), "r+", newline="") as file:
+                self._lock(file.fileno())
+                lines = change(list(file))
                 file.seek(0)
-                file.write("".join(kept))
+                file.write("".join(lines))
                 file.truncate()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{self._path} cannot be written: {error}") from error
 
-    def _tokens(self) -> Tokens:
-        return self.read() if self._path.exists() else Tokens(())
+    def _lock(self, fd: int) -> None:
+        until_s = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                # Closing the file unlocks it.
+                return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until_s:
+                    raise ConfigurationError(
+                        f"another process has locked {self._path} for {_LOCK_WAIT_S:g} s: end it, and try"
+                        " again"
+                    ) from None
+            time.sleep(_LOCK_POLL_S)
 
     def _signature(self) -> _Signature:
         try:

@@ -14,6 +14,8 @@ from bucketq.dashboard.visitor import Visitor
 _IDLE_S = 12 * 3600.0
 # More than there are people who look after one queue. The one that was idle for longest goes first.
 _SESSIONS_MAX = 1000
+# One token must not push out the sessions of others.
+_SESSIONS_PER_TOKEN_MAX = 20
 
 
 class Sessions:
@@ -28,6 +30,9 @@ class Sessions:
         await self._end_idle()
         session = secrets.token_urlsafe(32)
         self._visitors[session] = visitor, self._clock.monotonic_s()
+        same = [one for one, (other, _) in self._visitors.items() if other.name == visitor.name]
+        if len(same) > _SESSIONS_PER_TOKEN_MAX:
+            await self.end(same[0])
         if len(self._visitors) > _SESSIONS_MAX:
             await self.end(next(iter(self._visitors)))
         return session
