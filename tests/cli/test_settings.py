@@ -1,6 +1,7 @@
 """Settings: which of several places counts, what is refused, and what `bucketq config` tells."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,57 @@ def test_a_token_is_never_shown(run, monkeypatch, tmp_path):
         assert "feedbeef" not in told.out + told.err
     assert "BUCKETQ_TOKEN " in run("config").out
     assert json.loads(run("config", "--json").out)[1]["value"] == "(set)"
+
+
+@pytest.mark.parametrize("variable", ["BUCKETQ_TOKEN", "BUCKETQ_TOKEN_FILE"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stats",),
+        ("work", "jobs:app"),
+        ("dashboard",),
+        ("doctor",),
+        ("init",),
+        ("diff", "before.json"),
+        ("pipeline", "run"),
+    ],
+)
+def test_a_file_alone_does_not_decide_where_a_token_is_sent(run, monkeypatch, tmp_path, variable, arguments):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
+        write(f'url = "{url}"\n')
+        (tmp_path / "token").write_text("bq_secret")
+        monkeypatch.setenv(variable, "bq_secret" if variable == "BUCKETQ_TOKEN" else str(tmp_path / "token"))
+        told = run(*arguments)
+        assert (told.code, told.out) == (2, "")
+        assert f"bucketq.toml alone does not decide where {variable} is sent" in told.err
+        assert f"If you trust {url}, set BUCKETQ_URL to it or pass it with --url" in told.err
+        assert run("--config", "bucketq.toml", *arguments).code == 2
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_token_goes_where_the_environment_or_the_command_line_say(run, monkeypatch):
+    url = "grpc://127.0.0.1:1"
+    write(f'url = "{url}"\n')
+    monkeypatch.setenv("BUCKETQ_RETRY_FOR_S", "0.1")
+    assert "no broker" in run("stats").err, "without a token anybody may be asked"
+    monkeypatch.setenv("BUCKETQ_TOKEN", "bq_secret")
+    assert "does not decide" in run("stats").err
+    assert "no broker" in run("stats", url).err
+    assert "no broker" in run("stats", "--url", url).err
+    monkeypatch.setenv("BUCKETQ_URL", url)
+    assert "no broker" in run("stats").err
+
+
+@pytest.mark.parametrize("query", ["endpoint_url=http://127.0.0.1:1", "endpoint%5Furl=http://127.0.0.1:1"])
+@pytest.mark.parametrize("scheme", ["gs", "az", "GS"])
+def test_a_file_alone_does_not_decide_where_the_credentials_of_a_cloud_are_sent(run, scheme, query):
+    write(f'url = "{scheme}://bucket/jobs.json?{query}"\n')
+    told = run("stats")
+    assert told.code == 2
+    assert f"where the credential for {scheme.lower()}:// is sent" in told.err
 
 
 SECRET = "s3://key:opensesame@bucket/jobs.json"

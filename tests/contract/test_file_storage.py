@@ -19,6 +19,7 @@ from bucketq.errors import (
     NotWrittenError,
     ObjectExistsError,
     StorageError,
+    UnusableStorageError,
 )
 from bucketq.storage import LocalFileSystemStorage, file
 from tests.contract.endless_writer import number_of, version
@@ -292,6 +293,180 @@ async def test_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["disk", "link.json"]
 
 
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file that only the broker may read and write."""
+    victim = tmp_path / "elsewhere" / "victim"
+    victim.parent.mkdir()
+    victim.write_bytes(b"secret")
+    return victim
+
+
+def _is_untouched(victim: Path) -> bool:
+    return os.listdir(victim.parent) == ["victim"] and victim.read_bytes() == b"secret"
+
+
+async def test_a_link_in_the_place_of_the_temporary_file_is_removed_and_not_followed(
+    path: Path, victim: Path
+) -> None:
+    path.with_name("queue.json.tmp").symlink_to(victim)
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"new")
+    assert await storage.read() == (b"new", etag)
+    assert _is_untouched(victim)
+
+
+async def test_a_link_in_the_place_of_the_lock_is_refused(path: Path, victim: Path) -> None:
+    path.with_name("queue.json.lock").symlink_to(victim.with_name("new"))
+    storage = LocalFileSystemStorage(path)
+    with pytest.raises(UnusableStorageError, match=r"queue\.json\.lock is a symbolic link"):
+        await storage.write(b"new")
+    assert not victim.with_name("new").exists()
+    assert storage.lock_holder() is None
+
+
+async def test_a_link_that_replaces_the_queue_is_refused(path: Path, victim: Path) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"old")
+    os.unlink(path)
+    os.symlink(victim, path)
+    for request in (
+        storage.read(),
+        storage.read_if_changed(etag),
+        storage.write(b"new", etag),
+        storage.objects.create("name", b""),
+    ):
+        with pytest.raises(UnusableStorageError, match="now a symbolic link"):
+            await request
+    assert _is_untouched(victim)
+
+
+async def test_a_queue_is_a_link_only_if_its_user_or_root_made_it(
+    path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.symlink(victim, path)
+    assert LocalFileSystemStorage(path).path == victim
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    # Links that root made are followed by everybody.
+    if os.lstat(path).st_uid == 0:
+        assert LocalFileSystemStorage(path).path == victim
+        os.chown(path, 4712, -1, follow_symlinks=False)
+    with pytest.raises(UnusableStorageError, match=r"queue\.json is a symbolic link that another user made"):
+        LocalFileSystemStorage(path)
+
+
+async def test_the_folder_of_a_queue_may_be_reached_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "mounted").symlink_to(tmp_path / "volume")
+    storage = LocalFileSystemStorage(tmp_path / "mounted" / "queue.json")
+    await storage.write(b"1")
+    await storage.objects.create("payloads/1", b"content")
+    assert await storage.objects.read("payloads/1") == b"content"
+    assert [info.name async for info in storage.objects.list()] == ["payloads/1"]
+
+
+async def test_links_below_the_queue_are_never_followed(path: Path, victim: Path) -> None:
+    objects = LocalFileSystemStorage(path).objects
+    await objects.create("payloads/1", b"content")
+    folder = path.with_suffix("")
+    (folder / "payloads" / "link").symlink_to(victim)
+    (folder / "archive").symlink_to(victim.parent)
+    for name in ("payloads/link", "archive/victim"):
+        with pytest.raises(UnusableStorageError, match="is a symbolic link, and none is followed here"):
+            await objects.read(name)
+    for request in (
+        objects.create("archive/new", b""),
+        objects.create("archive/folder/new", b""),
+        objects.delete("archive/victim"),
+        anext(objects.list("archive/")),
+    ):
+        with pytest.raises(UnusableStorageError, match="archive is a symbolic link"):
+            await request
+    with pytest.raises(ObjectExistsError):
+        await objects.create("payloads/link", b"")
+    # A link is removed like any object that nothing refers to; what it leads to stays.
+    assert [(info.name, info.size_bytes) async for info in objects.list("payloads/")] == [
+        ("payloads/1", 7),
+        ("payloads/link", os.lstat(folder / "payloads" / "link").st_size),
+    ]
+    await objects.delete("payloads/link")
+    assert not (folder / "payloads" / "link").is_symlink()
+    assert _is_untouched(victim)
+
+
+async def test_a_side_folder_that_is_a_link_is_refused(path: Path, victim: Path) -> None:
+    path.with_suffix("").symlink_to(victim.parent)
+    objects = LocalFileSystemStorage(path).objects
+    for request in (objects.read("victim"), objects.create("new", b""), anext(objects.list())):
+        with pytest.raises(UnusableStorageError, match="queue is a symbolic link"):
+            await request
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_folder"), [(0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o444, 0o755)]
+)
+async def test_side_objects_take_the_mode_of_the_queue(path: Path, mode: int, of_folder: int) -> None:
+    storage = LocalFileSystemStorage(path)
+    await storage.write(b"1")
+    os.chmod(path, mode)
+    await storage.objects.create("payloads/1", b"content")
+    found = [path.parent / "queue", path.parent / "queue" / "payloads", path.parent / "queue/payloads/1"]
+    assert [stat.S_IMODE(one.stat().st_mode) for one in found] == [of_folder, of_folder, mode]
+
+
+async def test_what_is_written_takes_the_group_of_the_queue_or_less(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[tuple[int, int]] = []
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"1")
+    os.chmod(path, 0o660)
+    group = os.stat(path).st_gid + 1
+
+    class OtherGroupOS(FaultyOS):
+        """Where queue.json belongs to another group."""
+
+        @staticmethod
+        def lstat(path: Path) -> Any:
+            fields = {name: getattr(os.lstat(path), name) for name in ("st_mode", "st_size", "st_mtime_ns")}
+            return SimpleNamespace(**fields, st_gid=group)
+
+        @staticmethod
+        def fchown(fd: int, user: int, group: int) -> None:
+            chosen.append((user, group))
+            if len(chosen) > 4:
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(file, "os", OtherGroupOS(lambda *call: None))
+    etag = await storage.write(b"2", etag)
+    await storage.objects.create("payloads/1", b"content")
+    assert chosen == [(-1, group)] * 4, "queue.json, two folders and an object"
+    assert stat.S_IMODE((path.parent / "queue/payloads/1").stat().st_mode) == 0o660
+    # Not a member of that group: its own group must not read what it could not read before.
+    await storage.objects.create("payloads/2", b"content")
+    assert stat.S_IMODE((path.parent / "queue/payloads/2").stat().st_mode) == 0o600
+
+
+async def test_private_content_is_never_readable_by_others_while_it_is_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileSystemStorage(path)
+    etag = await storage.write(b"1")
+    os.chmod(path, 0o600)
+    modes: list[int] = []
+
+    def before(name: str, *arguments: Any) -> None:
+        if name in ("write", "fchmod"):
+            modes.append(os.fstat(arguments[0]).st_mode & 0o077)
+
+    monkeypatch.setattr(file, "os", FaultyOS(before))
+    await storage.write(b"2", etag)
+    await storage.objects.create("1", b"content")
+    # The new folder, too, is empty until its mode is that of the queue.
+    assert len(modes) == 5
+    assert sum(map(bool, modes)) <= 1
+
+
 async def test_crash_in_a_create_shows_nothing_or_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     objects = LocalFileSystemStorage(path).objects
@@ -356,11 +531,12 @@ async def test_half_made_objects_are_not_listed(path: Path) -> None:
 async def _leave_temporary(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Crash in a create, before its temporary file is removed."""
 
-    def crash(*arguments: Any, **options: Any) -> None:
-        raise Crash
+    def crash(name: str, *arguments: Any) -> None:
+        if name == "unlink":
+            raise Crash
 
     with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(Path, "unlink", crash)
+        patch.setattr(file, "os", FaultyOS(crash))
         await LocalFileSystemStorage(path).objects.create("folder/object", b"content")
     (left,) = (path.with_suffix("") / "folder").glob(".*")
     return left
@@ -407,13 +583,13 @@ async def test_listing_does_without_removing_what_it_may_not(
 
     def before(name: str, *arguments: Any) -> None:
         if name == "unlink":
-            refused.append(Path(arguments[0]))
+            refused.append(arguments[0])
             raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(file, "os", FaultyOS(before))
     objects = LocalFileSystemStorage(path).objects
     assert [info.name async for info in objects.list()] == ["folder/object"]
-    assert refused == [left]
+    assert refused == [left.name]
 
 
 async def test_a_long_listing_is_complete(tmp_path: Path) -> None:
@@ -432,10 +608,10 @@ async def test_a_folder_that_cannot_be_flushed_is_found_out_before_the_rename(
     etag = await storage.write(b"old")
     open_file = os.open
 
-    def refuse_folder(path: str, *args: int) -> int:
+    def refuse_folder(path: str, *args: int, **options: Any) -> int:
         if Path(path) == tmp_path:
             raise PermissionError(13, "Permission denied")
-        return open_file(path, *args)
+        return open_file(path, *args, **options)
 
     monkeypatch.setattr(os, "open", refuse_folder)
     with pytest.raises(AccessDeniedError):

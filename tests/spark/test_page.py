@@ -67,5 +67,14 @@ def test_a_page_that_cannot_be_written_is_told_plainly(tmp_path):
         write_report(tmp_path / "nowhere" / "page.html", "")
 
 
+def test_a_link_in_the_place_of_the_unfinished_report_is_not_followed(tmp_path):
+    victim, report = tmp_path / "victim", tmp_path / "page.html"
+    victim.write_text("secret")
+    (tmp_path / ".page.html").symlink_to(victim)
+    write_report(report, "the report")
+    assert (victim.read_text(), report.read_text()) == ("secret", "the report")
+    assert not report.is_symlink()
+
+
 def test_rows_of_all_entrypoints_are_told_as_such():
     assert "<td>all</td>" in page(found(DAY))

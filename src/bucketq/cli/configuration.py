@@ -41,6 +41,7 @@ CLIENT_VARIABLES = {
     "BUCKETQ_KEY": "its key",
 }
 _OTHER_VARIABLES = {"BUCKETQ_URL", "BUCKETQ_CONFIG", *CLIENT_VARIABLES}
+_TOKEN_VARIABLES = ("BUCKETQ_TOKEN", "BUCKETQ_TOKEN_FILE")
 _QUEUE_FIELDS = {field.name: field for field in fields(Settings)}
 # Kubernetes tells every container of the services around it; one that is called bucketq-… looks like ours.
 _OF_KUBERNETES = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT_\d+_(TCP|UDP)(_|$)")
@@ -93,6 +94,34 @@ class Configuration:
         if url := self._environment.get("BUCKETQ_URL"):
             return Origin(url, "BUCKETQ_URL")
         return Origin(str(self._tables["url"]), str(self.path)) if self._tables.get("url") else None
+
+    def used_url(self) -> str:
+        """The queue that a command without a URL works on; empty if there is none.
+
+        Raises ConfigurationError if credentials of the environment would go to a server that only the file
+        names: the folder may come from anybody.
+        """
+        if (found := self.url()) is None:
+            return ""
+        if found.origin != "BUCKETQ_URL" and (secret := self._secret_for(found.value)):
+            raise ConfigurationError(
+                f"{found.origin} alone does not decide where {secret} is sent. If you trust {found.value}, set"
+                " BUCKETQ_URL to it or pass it with --url"
+            )
+        return str(found.value)
+
+    def _secret_for(self, url: str) -> str:
+        """Which credentials of the environment the server at a URL could read and use elsewhere."""
+        from urllib.parse import parse_qs, urlsplit
+
+        from bucketq.url import BROKER_SCHEMES
+
+        parts = urlsplit(url)
+        if parts.scheme in BROKER_SCHEMES:
+            return next((name for name in _TOKEN_VARIABLES if self._environment.get(name)), "")
+        # A signature for S3 is good for one host. The others send a token, or sign without the host.
+        is_chosen = parts.scheme in ("gs", "az") and "endpoint_url" in parse_qs(parts.query)
+        return f"the credential for {parts.scheme}://" if is_chosen else ""
 
     def settings(self) -> Settings:
         """How an embedded queue is to behave, for commands that have no flags for it."""

@@ -22,8 +22,8 @@ def queue_url(at: str = "", url: str = "") -> str:
         raise ConfigurationError(f"which queue: {at}, or --url {url}?")
     if given := at or url:
         return given
-    if configured := CURRENT.get().url():
-        return str(configured.value)
+    if configured := CURRENT.get().used_url():
+        return configured
     raise ConfigurationError(
         "which queue? Name it by --url, such as --url file:///var/lib/myapp/queue.json, set BUCKETQ_URL, or"
         f" let `bucketq init` make a {FILE}"

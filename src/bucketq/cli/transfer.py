@@ -117,7 +117,7 @@ def _opened_for_writing(file: str) -> Iterator[BinaryIO]:
     # By a name of its own: another export to the same file may be under way.
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part") if is_file else path
     try:
-        with beside.open("wb") as stream:
+        with beside.open("xb" if is_file else "wb") as stream:
             if is_file and path.exists():
                 shutil.copymode(path, beside)
             yield stream

@@ -96,8 +96,7 @@ async def work(
     SIGTERM and SIGINT: claim no more, let handlers finish, give back the rest, exit. A second one ends
     it at once.
     """
-    if not url and (configured := CURRENT.get().url()):
-        url = str(configured.value)
+    url = url or CURRENT.get().used_url()
     given = {name: value for name, value in vars(settings).items() if _is_given(context, name)}
     # Those whom a supervisor has started find the same bucketq.toml, and must not supervise in turn.
     if not supervised and (where.processes > 1 or where.reload):

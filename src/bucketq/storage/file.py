@@ -2,7 +2,7 @@
 
     lock queue.json.lock            one writer at a time, freed by the kernel on death
       etag still the expected one?  else CASConflictError
-      write queue.json.tmp          fixed name: a crash leaves at most one, reused
+      write queue.json.tmp          fixed name: a crash leaves at most one, removed
       stamp its mtime, fsync it     the content is on disk before it has the name
       rename onto queue.json        readers see the old file or the new, never a mix
       fsync the folder              the name is on disk before anyone is answered
@@ -11,6 +11,9 @@
 The etag is the file's mtime and size. Each write stamps an mtime later than the one
 it replaces, whatever the clock says, so no etag ever comes back, and checking one
 costs a `stat` instead of reading and hashing the whole file.
+
+Other users may be able to write to the folder. So no link is followed there or below it, but for
+queue.json itself when the queue is opened (decision 0022).
 """
 
 import asyncio
@@ -24,9 +27,10 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -54,6 +58,8 @@ _LOCK_POLL_MAX_S = 0.004
 # Errors of the system that have a name of their own here.
 _NAMED = (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Errors that no second try cures.
+_LASTING = (errno.EROFS, errno.ELOOP)
 # Reading so much takes about as long as asking a thread to.
 _AT_ONCE_BYTES = 128 * 1024
 
@@ -69,14 +75,20 @@ class LocalFileSystemStorage:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        given = Path(path).expanduser()
+        if given.is_symlink() and given.lstat().st_uid not in (0, os.geteuid()):
+            raise UnusableStorageError(
+                f"{given} is a symbolic link that another user made, and could point anywhere. Pass the path"
+                f" of its target, or make the link yourself"
+            )
         # Resolved, because renaming onto a symlink would replace the link, not its target.
-        self.path = Path(path).expanduser().resolve()
+        self.path = given.resolve()
         self.url = f"file://{self.path}"
         if not self.path.name:
             raise StorageError(f"{self.path} is not a file name")
         # How many renames there were, and how many are certainly on the disk. Until all are, nothing is read.
         self._renames = self._flushed = 0
-        self.objects = LocalObjects(self.path.parent / side_prefix(self.path.name))
+        self.objects = LocalObjects(self.path, self._stat)
 
     async def read(self) -> tuple[bytes, str | None]:
         return await asyncio.to_thread(self._read)
@@ -105,7 +117,7 @@ class LocalFileSystemStorage:
     def lock_holder(self, wait_s: float = 1.0) -> str | None:
         """Which process has held the lock for so long, as "by process …"; None if the lock became free."""
         try:
-            fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+            fd = _open(f"{self.path}.lock", os.O_RDONLY)
         except OSError:
             # There is none, or it cannot be looked at: whoever writes gets the reason.
             return None
@@ -134,7 +146,7 @@ class LocalFileSystemStorage:
         with _storage_errors(f"read {self.path}"):
             if self._stat() is None:
                 return b"", None
-            with open(self.path, "rb") as file:
+            with open(self.path, "rb", opener=_open) as file:
                 return file.read(), _etag_of(os.fstat(file.fileno()))
 
     def _write(self, pieces: Sequence[bytes], if_match: str | None, given_up: threading.Event) -> str:
@@ -147,13 +159,17 @@ class LocalFileSystemStorage:
 
     def _replace(self, pieces: Sequence[bytes], current: os.stat_result | None) -> str:
         temporary = f"{self.path}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            fd = _open_new(temporary, current)
+        except FileExistsError:
+            # A crash left it, or it is a link to another file: never opened.
+            os.unlink(temporary)
+            fd = _open_new(temporary, current)
         try:
             try:
+                _share(fd, current)
                 # One copy of some hundred kilobytes is cheaper than a system call for each piece.
                 _write_all(fd, b"".join(pieces))
-                if current:
-                    os.fchmod(fd, current.st_mode & 0o7777)
                 _stamp_later_than(fd, current.st_mtime_ns if current else 0)
                 etag = _etag_of(os.fstat(fd))
                 _flush(fd)
@@ -186,7 +202,7 @@ class LocalFileSystemStorage:
     def _locked(self, given_up: threading.Event | None = None) -> Iterator[None]:
         _make_folder(self.path.parent)
         # Opened anew each time: flock belongs to the open file, and threads must not share one.
-        fd = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = _open(f"{self.path}.lock", os.O_RDONLY | os.O_CREAT)
         try:
             self._lock(fd, given_up or threading.Event())
             try:
@@ -226,14 +242,16 @@ class LocalFileSystemStorage:
 
     def _stat(self) -> os.stat_result | None:
         try:
-            found = os.stat(self.path)
+            found = os.lstat(self.path)
         except FileNotFoundError:
             return None
         if not stat.S_ISREG(found.st_mode):
-            meant = f"a folder; name a file in it, such as {self.path / 'queue.json'}"
-            raise UnusableStorageError(
-                f"{self.path} is {meant if stat.S_ISDIR(found.st_mode) else 'not a regular file; name one'}"
-            )
+            what = {
+                stat.S_IFDIR: f"a folder; name a file in it, such as {self.path / 'queue.json'}",
+                stat.S_IFLNK: "now a symbolic link. Open the queue again if it is yours",
+            }
+            kind = stat.S_IFMT(found.st_mode)
+            raise UnusableStorageError(f"{self.path} is {what.get(kind, 'not a regular file; name one')}")
         return found
 
 
@@ -243,14 +261,18 @@ class LocalObjects:
     Listing also removes the temporary files that crashes have left, once they are a day old.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, queue: Path, stat_queue: Callable[[], os.stat_result | None]) -> None:
+        self._queue = queue
+        self._stat_queue = stat_queue
+        self._folder = queue.parent / side_prefix(queue.name)
 
     async def read(self, name: str) -> bytes:
-        return await asyncio.to_thread(self._read, self._path(name))
+        check_object_name(name)
+        return await asyncio.to_thread(self._read, name)
 
     async def create(self, name: str, content: bytes) -> None:
-        await asyncio.to_thread(self._create, self._path(name), content)
+        check_object_name(name)
+        await asyncio.to_thread(self._create, name, content)
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
         walk = self._walk("", prefix)
@@ -259,56 +281,91 @@ class LocalObjects:
                 yield info
 
     async def delete(self, name: str) -> None:
-        await asyncio.to_thread(self._delete, self._path(name))
-
-    def _path(self, name: str) -> Path:
         check_object_name(name)
-        return self._folder / name
+        await asyncio.to_thread(self._delete, name)
 
-    def _read(self, path: Path) -> bytes:
-        with _storage_errors(f"read {path}"):
+    @contextmanager
+    def _folder_of(self, name: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder of an object, opened, and the object's name in it.
+
+        Each folder on the way is opened from the one above it, so that none of them is a link.
+        """
+        *folders, last = f"{self._folder.name}/{name}".split("/")
+        with ExitStack() as opened:
+            fd = opened.enter_context(_opened_folder(self._queue.parent))
+            for folder in folders:
+                if makes:
+                    self._make(folder, fd)
+                fd = opened.enter_context(_opened_folder(folder, fd))
+            yield fd, last
+
+    def _make(self, folder: str, above_fd: int) -> None:
+        """Make a folder, unless there is one; it is on disk before it is used."""
+        try:
+            os.mkdir(folder, dir_fd=above_fd)
+        except FileExistsError:
+            return
+        with _opened_folder(folder, above_fd) as fd:
+            _share(fd, self._stat_queue())
+        _flush(above_fd)
+
+    def _read(self, name: str) -> bytes:
+        with _storage_errors(f"read {self._folder / name}"):
             try:
-                return path.read_bytes()
+                with (
+                    self._folder_of(name) as (folder_fd, last),
+                    open(last, "rb", opener=partial(_open, folder_fd=folder_fd)) as file,
+                ):
+                    return file.read()
             except FileNotFoundError:
-                raise ObjectNotFoundError(f"no object at {path}") from None
+                raise ObjectNotFoundError(f"no object at {self._folder / name}") from None
 
-    def _create(self, path: Path, content: bytes) -> None:
+    def _create(self, name: str, content: bytes) -> None:
+        path = self._folder / name
         with _unwritten_errors(f"create {path}"):
-            _make_folder(path.parent)
-            # A name that begins with "." is never listed, so nobody sees half an object.
-            temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-            try:
-                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            _make_folder(self._queue.parent)
+            with self._folder_of(name, makes=True) as (folder_fd, last):
+                # A name that begins with "." is never listed, so nobody sees half an object.
+                temporary = f".{uuid.uuid4().hex}.tmp"
                 try:
-                    _write_all(fd, content)
-                    _flush(fd)
-                finally:
-                    os.close(fd)
-                with _opened_folder(path.parent) as folder_fd:
-                    os.link(temporary, path)
+                    queue = self._stat_queue()
+                    fd = _open_new(temporary, queue, folder_fd)
+                    try:
+                        _share(fd, queue)
+                        _write_all(fd, content)
+                        _flush(fd)
+                    finally:
+                        os.close(fd)
+                    both = {"src_dir_fd": folder_fd, "dst_dir_fd": folder_fd}
+                    os.link(temporary, last, **both, follow_symlinks=False)
                     _flush_name(folder_fd, path)
-            except FileExistsError:
-                raise ObjectExistsError(f"there is already an object at {path}") from None
-            finally:
-                temporary.unlink(missing_ok=True)
+                except FileExistsError:
+                    raise ObjectExistsError(f"there is already an object at {path}") from None
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder_fd)
 
-    def _delete(self, path: Path) -> None:
-        with _storage_errors(f"delete {path}"):
-            path.unlink(missing_ok=True)
+    def _delete(self, name: str) -> None:
+        with (
+            _storage_errors(f"delete {self._folder / name}"),
+            suppress(FileNotFoundError),
+            self._folder_of(name) as (folder_fd, last),
+        ):
+            os.unlink(last, dir_fd=folder_fd)
 
     def _walk(self, folder: str, prefix: str) -> Iterator[ObjectInfo]:
-        with _storage_errors(f"list {self._folder / folder}"):
+        with _storage_errors(f"list {self._folder / folder}"), ExitStack() as opened:
             try:
-                entries = list(os.scandir(self._folder / folder))
+                folder_fd, _ = opened.enter_context(self._folder_of(folder))
             except FileNotFoundError:
                 return
-            # With the "/" a folder sorts where its contents' names do.
-            named = sorted((f"{e.name}/" if e.is_dir() else e.name, e) for e in entries)
+            # With the "/" a folder sorts where its contents' names do. A link to one is an error below.
+            named = sorted((f"{e.name}/" if e.is_dir() else e.name, e) for e in os.scandir(folder_fd))
             for name, entry in named:
                 full = folder + name
                 if name.startswith("."):
                     if _TEMPORARY_NAME.fullmatch(name):
-                        _remove_if_old(entry)
+                        _remove_if_old(entry, folder_fd)
                     continue
                 if name.endswith("/"):
                     if full.startswith(prefix) or prefix.startswith(full):
@@ -316,17 +373,17 @@ class LocalObjects:
                 elif full.startswith(prefix):
                     # It may have been deleted since the folder was read.
                     with suppress(FileNotFoundError):
-                        found = entry.stat()
+                        found = entry.stat(follow_symlinks=False)
                         modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
                         yield ObjectInfo(full, found.st_size, modified_at)
 
 
-def _remove_if_old(temporary: "os.DirEntry[str]") -> None:
+def _remove_if_old(temporary: "os.DirEntry[str]", folder_fd: int) -> None:
     # Quietly: whoever lists has asked for something else.
     with suppress(OSError):
         age_s = time.time() - temporary.stat(follow_symlinks=False).st_mtime
         if age_s > _TEMPORARY_AGE_MAX_S:
-            os.unlink(temporary)
+            os.unlink(temporary.name, dir_fd=folder_fd)
 
 
 def _etag_of(found: os.stat_result) -> str:
@@ -374,12 +431,54 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _opened_folder(folder: Path) -> Iterator[int]:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def _opened_folder(folder: str | Path, above_fd: int | None = None) -> Iterator[int]:
+    """A folder, opened; below another one it must not be a link."""
+    if above_fd is None:
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    else:
+        fd = _open(str(folder), os.O_RDONLY | os.O_DIRECTORY, folder_fd=above_fd)
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+def _open(name: str, flags: int, mode: int = 0o666, folder_fd: int | None = None) -> int:
+    """Open what has this name, but no link: another user may have made it."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder_fd)
+    except OSError as error:
+        # Linux answers ENOTDIR to O_DIRECTORY.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            found = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                reason = f"{name} is a symbolic link, and none is followed here. Replace it by its target"
+                raise OSError(errno.ELOOP, reason) from error
+        raise
+
+
+def _open_new(name: str, queue: os.stat_result | None, folder_fd: int | None = None) -> int:
+    # What is private is so from the beginning.
+    mode = 0o600 if queue else 0o666
+    return _open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder_fd)
+
+
+def _share(fd: int, queue: os.stat_result | None) -> None:
+    """Give a new file or folder the mode and group of queue.json, so that the same users can use it."""
+    if queue is None:
+        return
+    made = os.fstat(fd)
+    mode = queue.st_mode & 0o777
+    if made.st_gid != queue.st_gid:
+        try:
+            os.fchown(fd, -1, queue.st_gid)
+        except OSError:
+            # This process is not in that group. Its own group may do what everybody may.
+            mode = mode & 0o707 | (mode & 0o007) << 3
+    if stat.S_ISDIR(made.st_mode):
+        # To read files is to enter their folder.
+        mode |= 0o700 | (mode & 0o444) >> 2
+    os.fchmod(fd, mode | made.st_mode & 0o7000)
 
 
 def _has_locked(fd: int) -> bool:
@@ -420,7 +519,7 @@ def _storage_errors(doing: str) -> Iterator[None]:
     except _NAMED as error:
         raise UnusableStorageError(f"cannot {doing}: {error.strerror}", error) from error
     except OSError as error:
-        kind = UnusableStorageError if error.errno == errno.EROFS else StorageError
+        kind = UnusableStorageError if error.errno in _LASTING else StorageError
         raise kind(f"could not {doing}: {error.strerror}", error) from error
 
 
@@ -435,6 +534,6 @@ def _unwritten_errors(doing: str) -> Iterator[None]:
             if error.errno in _FULL:
                 advice = "Free some space, or raise the quota or limit, and try again."
                 raise StorageFullError(f"{failed} {advice}", error) from error
-            if isinstance(error, _NAMED) or error.errno == errno.EROFS:
+            if isinstance(error, _NAMED) or error.errno in _LASTING:
                 raise
             raise NotWrittenError(failed, error) from error

@@ -55,7 +55,10 @@ def write_report(path: Path, text: str) -> None:
     """Replace a file as a whole: somebody may be reading it. Raises ConfigurationError."""
     hidden = path.with_name(f".{path.name}")
     try:
-        hidden.write_text(text, encoding="utf-8")
+        # A crash left it, or it is a link to another file: "x" opens neither.
+        hidden.unlink(missing_ok=True)
+        with hidden.open("x", encoding="utf-8") as file:
+            file.write(text)
         hidden.replace(path)
     except OSError as error:
         raise ConfigurationError(f"the report cannot be written to {path}: {error.strerror}") from error
