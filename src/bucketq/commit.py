@@ -347,8 +347,9 @@ class Committer:
         return None if etag == self.etag else (content, etag)
 
     def _adopt(self, content: bytes, etag: str | None) -> None:
-        if etag is None and self.etag is not None:
-            log.warning("%s is gone: somebody deleted it. Starting an empty one.", describe(self._storage))
+        if self.etag is not None and not content:
+            what = "gone: somebody deleted it" if etag is None else "empty: somebody emptied it"
+            log.warning("%s is %s. Starting an empty one.", describe(self._storage), what)
         self.state = QueueState() if etag is None else decode(content, describe(self._storage))
         self.stats = self.state.stats
         self.state.settings, self.state.shelf = self._settings, self.shelf

@@ -16,7 +16,7 @@ from typing import Any, Self
 from bucketq.account import Account, Spending
 from bucketq.clock import Clock, SystemClock
 from bucketq.commit import Committer
-from bucketq.errors import QueueClosedError
+from bucketq.errors import ConfigurationError, QueueClosedError
 from bucketq.figures import Figures
 from bucketq.group import GroupCommit
 from bucketq.job import Job
@@ -53,6 +53,11 @@ class EmbeddedQueue(Queue):
         account: Account | None = None,
     ) -> None:
         settings, clock = settings or Settings(), clock or SystemClock()
+        if not isinstance(settings, Settings):
+            raise ConfigurationError(
+                f"settings must be a bucketq.Settings, got {settings!r}. To retry for longer, pass"
+                " Settings(retry_for_s=60)"
+            )
         widest_s = min(WIDEST_S, settings.stale_after_s / 6)
         self._account = account or open_account(storage, settings, clock, widest_s)
         super().__init__(counted(storage, self._account), settings, clock, mint)
@@ -210,6 +215,8 @@ class BrokerQueue(EmbeddedQueue):
     ) -> None:
         settings = settings or Settings()
         if stale_timeout is not None:
+            if not isinstance(stale_timeout, timedelta):
+                raise ConfigurationError(f"stale_timeout must be a timedelta, got {stale_timeout!r}")
             settings = replace(settings, stale_after_s=stale_timeout.total_seconds())
         super().__init__(storage, settings, clock, mint, account)
 

@@ -127,10 +127,15 @@ class CASConflictError(BucketQError):
 
 
 class StorageError(BucketQError):
-    """The storage could not do what was asked; `cause` is the error underneath."""
+    """The storage could not do what was asked; `cause` is the error underneath.
+
+    >>> str(StorageError("write failed", OSError("disk full")))
+    'write failed: disk full'
+    """
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
-        super().__init__(message)
+        reason = "" if cause is None else str(getattr(cause, "strerror", None) or cause)
+        super().__init__(message if reason in message else f"{message}: {reason}")
         self.cause = cause
 
 

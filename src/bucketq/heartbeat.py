@@ -24,6 +24,15 @@ class HasHeartbeat(Protocol):
         ...
 
 
+class HasJob(Protocol):
+    """Anything with a `job`, such as a TypedJob."""
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        ...
+
+
 class HeartbeatManager:
     """Sends a heartbeat for a job every `interval` (a timedelta, or seconds) while its block runs.
 
@@ -47,13 +56,13 @@ class HeartbeatManager:
     def __init__(
         self,
         queue: HasHeartbeat,
-        job: Job | Claim | str,
+        job: Job | Claim | str | HasJob,
         interval: timedelta | float = timedelta(seconds=60),
         on_lost: Callable[[JobNotFoundError], object] | None = None,
     ) -> None:
-        Claim.of(job)
+        self._job: Job | Claim | str = getattr(job, "job", job)
+        Claim.of(self._job)
         self._queue = queue
-        self._job = job
         self._interval_s = interval.total_seconds() if isinstance(interval, timedelta) else interval
         if not self._interval_s > 0:
             raise ConfigurationError(f"a heartbeat needs an interval above 0, not {interval}")

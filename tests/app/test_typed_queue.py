@@ -1,13 +1,24 @@
 """TypedQueue: values go in and come out as their type; what does not fit is dead, and says why."""
 
+import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pydantic
 import pytest
 
-from bucketq import ConfigurationError, DirectQueue, InMemoryStorage, PayloadError, Queue, TypedQueue
+from bucketq import (
+    ClaimLostError,
+    ConfigurationError,
+    DirectQueue,
+    HeartbeatManager,
+    InMemoryStorage,
+    JobNotFoundError,
+    PayloadError,
+    Queue,
+    TypedQueue,
+)
 from bucketq.retry import fixed
 
 
@@ -65,6 +76,22 @@ async def test_nack_tries_again(queue: Queue) -> None:
     [item] = await emails.dequeue()
     assert (await emails.nack(item, "full", retry=fixed(60))).status == "scheduled"
     assert item.job.error == "ValueError: full"
+
+
+async def test_heartbeats_keep_a_value_and_say_when_it_is_lost(queue: Queue) -> None:
+    emails = TypedQueue(queue, Email)
+    await emails.enqueue(Email("alice"))
+    [item] = await emails.dequeue()
+    for claimed in (item, item.job):
+        await emails.heartbeat(claimed, progress=0.5, note="half")
+    found = await queue.find(item.job)
+    assert (found.progress, found.note) == (0.5, "half")
+    lost: asyncio.Future[JobNotFoundError] = asyncio.get_running_loop().create_future()
+    async with HeartbeatManager(emails, item, interval=0.001, on_lost=lost.set_result):
+        await queue.requeue_stale(timedelta(0))
+        assert isinstance(await asyncio.wait_for(lost, 20), ClaimLostError)
+    with pytest.raises(ClaimLostError):
+        await emails.heartbeat(item)
 
 
 async def test_a_value_that_does_not_fit_its_type_is_refused(queue: Queue) -> None:

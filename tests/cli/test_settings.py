@@ -248,6 +248,7 @@ def test_a_file_alone_does_not_decide_where_a_token_is_sent(run, monkeypatch, tm
         url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
         write(f'url = "{url}"\n')
         (tmp_path / "token").write_text("bq_secret")
+        (tmp_path / "before.json").write_text('{"version": 1, "jobs": []}')
         monkeypatch.setenv(variable, "bq_secret" if variable == "BUCKETQ_TOKEN" else str(tmp_path / "token"))
         told = run(*arguments)
         assert (told.code, told.out) == (2, "")

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from bucketq import BrokerQueue, DirectQueue
 from bucketq.errors import (
     AccessDeniedError,
     CASConflictError,
+    JobNotFoundError,
     NotWrittenError,
     ObjectExistsError,
     StorageError,
@@ -617,3 +619,17 @@ async def test_a_folder_that_cannot_be_flushed_is_found_out_before_the_rename(
     with pytest.raises(AccessDeniedError):
         await storage.write(b"new", etag)
     assert (await storage.read())[0] == b"old"
+
+
+async def test_a_file_without_content_is_an_empty_queue(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mknod(path)
+    async with BrokerQueue(LocalFileSystemStorage(path)) as q:
+        assert await q.dequeue() == []
+        job = await q.enqueue("mail")
+        assert not caplog.records
+        os.truncate(path, 0)
+        assert (await q.stats()).queued == 0
+        assert "queue.json is empty: somebody emptied it" in caplog.text
+        with pytest.raises(JobNotFoundError):
+            await q.find(job)
+    assert (await DirectQueue(LocalFileSystemStorage(path)).enqueue("mail")).status == "queued"

@@ -1,5 +1,7 @@
 """What is read from the texts of obstore's errors, beyond what the servers of the tests answer."""
 
+import pickle
+
 import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError
 
@@ -44,3 +46,20 @@ def test_only_the_first_line_of_an_unknown_text_is_repeated() -> None:
     )
     assert str(error) == f"cannot read {URL}: Something new"
     assert isinstance(error.cause, GenericError)
+
+
+def test_a_storage_error_names_its_cause_once():
+    full = OSError(28, "No space left on device", "queue.json")
+    for error, text in (
+        (StorageError("write failed", OSError("disk full")), "write failed: disk full"),
+        (StorageError("write failed", full), "write failed: No space left on device"),
+        (
+            StorageError("could not write: No space left on device", full),
+            "could not write: No space left on device",
+        ),
+        (StorageError("write failed", TimeoutError()), "write failed"),
+        (StorageError("write failed"), "write failed"),
+    ):
+        assert str(error) == text
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), str(again.cause)) == (text, str(error.cause))

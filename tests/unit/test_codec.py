@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from bucketq import CorruptStateError, Job, JobNotFoundError, JobStatus, NewerFormatError, QueueState
 from bucketq.archived_job import FORMAT as ARCHIVE_FORMAT
 from bucketq.archived_job import decode_archived
-from bucketq.codec import FORMAT, StateEncoder, decode, encode
+from bucketq.codec import FORMAT, StateEncoder, decode, encode, leader_of
 from bucketq.codec.osqueue import decode_osqueue, is_osqueue
 from bucketq.job import Claim, IfDead
 from bucketq.ledger import batch_content
@@ -395,13 +395,17 @@ def test_encoding_again_after_changes_equals_encoding_anew():
     assert decode(b"".join(encoder.encode())).jobs == decode(encode(state)).jobs == state.jobs
 
 
+def test_no_bytes_are_an_empty_queue():
+    assert decode(b"").stats == QueueState().stats
+    assert leader_of(b"") is None
+
+
 GOOD = encode(last_example())
 
 
 @pytest.mark.parametrize(
     ("content", "names"),
     [
-        (b"", "empty"),
         (b"  \n", "empty"),
         (GOOD[:-40], "truncated"),
         (b"<html>503</html>", "malformed"),

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from bucketq import ConfigurationError, Settings
+from bucketq import BrokerQueue, ConfigurationError, DirectQueue, InMemoryStorage, Settings, connect
 
 MAY_BE_0 = {"budget_per_month", "commit_interval_s", "retry_for_s", "payload_inline_max", "archive_keep_days"}
 NUMBERS = [field.name for field in fields(Settings) if not isinstance(field.default, bool)]
@@ -43,3 +43,13 @@ def test_a_queue_is_not_full_before_it_overflows():
     with pytest.raises(ConfigurationError, match="Raise the first, or lower the second"):
         Settings(hot_bytes_max=65 * 1024 * 1024)
     assert Settings(queue_bytes_max=100_000, hot_bytes_max=100_000).queue_bytes_max == 100_000
+
+
+def test_a_number_in_the_place_of_settings_is_named():
+    storage = InMemoryStorage()
+    with pytest.raises(ConfigurationError, match=r"must be a bucketq\.Settings, got 50\. To retry"):
+        DirectQueue(storage, 50)
+    with pytest.raises(ConfigurationError, match="stale_timeout must be a timedelta, got 50"):
+        BrokerQueue(storage, 50)
+    with pytest.raises(ConfigurationError, match=r"must be a bucketq\.Settings, got 50"):
+        connect("memory://", settings=50)

@@ -3,7 +3,8 @@
     emails = TypedQueue(queue, Email)
     await emails.enqueue(Email(to="alice@example.com"))
     for item in await emails.dequeue():
-        print(item.value.to)
+        async with HeartbeatManager(emails, item):
+            await send(item.value.to)
         await emails.ack(item)
 
 A payload that is no such value, because another program wrote it, is dead with the reason and never
@@ -21,7 +22,7 @@ from bucketq.app.outcome import Rejected
 from bucketq.app.settling import settle
 from bucketq.duration import Duration
 from bucketq.errors import ConfigurationError, JobNotFoundError, PayloadError
-from bucketq.job import Job
+from bucketq.job import Claim, Job
 from bucketq.new_job import JobOptions
 from bucketq.queue import Queue
 from bucketq.retry import RetryPolicy
@@ -91,6 +92,13 @@ class TypedQueue(Generic[T]):
     ) -> Job:
         """It failed, and is tried again or dead; see `Queue.nack`."""
         return await self.queue.nack(item.job, error, retry_in=retry_in, retry=retry)
+
+    async def heartbeat(
+        self, item: TypedJob[T] | Job | Claim | str, progress: float | None = None, note: str | None = None
+    ) -> None:
+        """Its worker is alive; see `Queue.heartbeat`. `HeartbeatManager(emails, item)` does it for you."""
+        job = item.job if isinstance(item, TypedJob) else item
+        await self.queue.heartbeat(job, progress, note)
 
     def _encode(self, value: T) -> bytes:
         try:

@@ -105,8 +105,8 @@ class Configuration:
             return ""
         if found.origin != "BUCKETQ_URL" and (secret := self._secret_for(found.value)):
             raise ConfigurationError(
-                f"{found.origin} alone does not decide where {secret} is sent. If you trust {found.value}, set"
-                " BUCKETQ_URL to it or pass it with --url"
+                f"{found.origin} alone does not decide where {secret} is sent. If you trust {found.value},"
+                " set BUCKETQ_URL to it or pass it with --url"
             )
         return str(found.value)
 

@@ -42,11 +42,13 @@ _decode_finished = msgspec.json.Decoder(_FinishedOnly).decode
 def decode(content: bytes, name: str = "queue.json") -> QueueState:
     """Read a queue.json; raises CorruptStateError if it is none, NewerFormatError if it is too new.
 
-    `name` is what an error calls it.
+    `name` is what an error calls it. No bytes at all are an empty queue, as for jqueue.
 
     >>> decode(b'{"version":3,"jobs":[]}').version
     3
     """
+    if not content:
+        return QueueState()
     try:
         document = _decode_document(content)
         segments = [stored.segment() for stored in document.segments]
@@ -70,6 +72,8 @@ def decode(content: bytes, name: str = "queue.json") -> QueueState:
 
 def leader_of(content: bytes, name: str = "queue.json") -> Leader | None:
     """Which broker leads, without reading the jobs. Raises CorruptStateError."""
+    if not content:
+        return None
     try:
         return msgspec.json.decode(content, type=_LeaderOnly).leader
     except UNREADABLE as error:

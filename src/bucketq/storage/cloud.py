@@ -138,7 +138,7 @@ class CloudStorage:
         except FAILURES as error:
             failure = Failure.of(error)
             if failure.is_missing_object:
-                raise ObjectNotFoundError(f"no object at {self.url}", error) from error
+                raise failure.caused(ObjectNotFoundError(f"no object at {self.url}")) from error
             raise failure.as_storage_error("read", self.url) from error
 
     async def _read(self, options: "GetOptions") -> tuple[bytes, str | None]:

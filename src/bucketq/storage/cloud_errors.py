@@ -83,30 +83,37 @@ class Failure(NamedTuple):
 
     def as_storage_error(self, doing: str, url: str) -> StorageError:
         """Tell what happened to the object at `url`, and what to do next."""
-        subject, error = f"cannot {doing} {url}", self.error
+        return self.caused(self._described(doing, url))
+
+    def caused(self, error: StorageError) -> StorageError:
+        """The error, with this failure as its cause, whose text is not repeated."""
+        error.cause = self.error
+        return error
+
+    def _described(self, doing: str, url: str) -> StorageError:
+        subject = f"cannot {doing} {url}"
         # Whoever asks has dealt with missing objects; what else is not found is the bucket.
         if self.is_missing_bucket or self.status == 404:
             bucket = url.split("/")[2]
             return UnusableStorageError(
-                f"{subject}: there is no bucket {bucket!r}; create it, or correct its name", error
+                f"{subject}: there is no bucket {bucket!r}; create it, or correct its name"
             )
         if self._is_slow_down():
-            return SlowDownError(f"{subject}: {self._answer(doing)}, which asks for fewer requests", error)
+            return SlowDownError(f"{subject}: {self._answer(doing)}, which asks for fewer requests")
         if self._is_access_denied():
             return AccessDeniedError(
-                f"{subject}: {self._answer(doing)}; check the credentials and their permissions", error
+                f"{subject}: {self._answer(doing)}; check the credentials and their permissions"
             )
-        if self.broke_off and _METADATA_SERVICE.search(str(error)):
+        if self.broke_off and _METADATA_SERVICE.search(str(self.error)):
             return AccessDeniedError(
                 f"{subject}: no credentials were found; give them to the storage, "
-                "or set the environment variables of your cloud",
-                error,
+                "or set the environment variables of your cloud"
             )
-        if "redirect without LOCATION" in str(error):
+        if "redirect without LOCATION" in str(self.error):
             return UnusableStorageError(
-                f"{subject}: the bucket is in another region; name that one in region_name", error
+                f"{subject}: the bucket is in another region; name that one in region_name"
             )
-        return StorageError(f"{subject}: {self._answer(doing)}", error)
+        return StorageError(f"{subject}: {self._answer(doing)}")
 
     def _is_slow_down(self) -> bool:
         return self.status in (429, 503) or self.code in _SLOW_DOWN

@@ -57,7 +57,8 @@ class CloudObjects:
         except FAILURES as error:
             failure = Failure.of(error)
             if failure.is_missing_object:
-                raise ObjectNotFoundError(f"no object at {self._bucket_url}{key}", error) from error
+                missing = ObjectNotFoundError(f"no object at {self._bucket_url}{key}")
+                raise failure.caused(missing) from error
             raise failure.as_storage_error("read", self._bucket_url + key) from error
 
     async def create(self, name: str, content: bytes) -> None:
@@ -70,7 +71,7 @@ class CloudObjects:
             failure = Failure.of(error)
             if failure.is_existing_object:
                 message = f"there is already an object at {self._bucket_url}{key}"
-                raise ObjectExistsError(message, error) from error
+                raise failure.caused(ObjectExistsError(message)) from error
             raise failure.as_storage_error("create", self._bucket_url + key) from error
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
