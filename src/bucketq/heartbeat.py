@@ -60,7 +60,8 @@ class HeartbeatManager:
         interval: timedelta | float = timedelta(seconds=60),
         on_lost: Callable[[JobNotFoundError], object] | None = None,
     ) -> None:
-        self._job: Job | Claim | str = getattr(job, "job", job)
+        given: Any = job
+        self._job: Job | Claim | str = getattr(given, "job", given)
         Claim.of(self._job)
         self._queue = queue
         self._interval_s = interval.total_seconds() if isinstance(interval, timedelta) else interval

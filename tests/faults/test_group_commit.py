@@ -159,7 +159,7 @@ async def test_wrong_credentials_are_reported_at_once():
         assert asyncio.get_running_loop().time() == 0
 
 
-@pytest.mark.parametrize("content", [b"", b'{"version":', b'{"format":9,"jobs":{}}'])
+@pytest.mark.parametrize("content", [b" ", b'{"version":', b'{"format":9,"jobs":{}}'])
 @virtual_time
 async def test_what_cannot_be_read_is_refused_and_never_overwritten(content):
     storage = FaultyStorage()
