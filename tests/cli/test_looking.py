@@ -131,7 +131,7 @@ def test_a_job_is_shown_with_its_timeline_errors_and_payload(filled, bucketq_):
         assert re.search(rf"  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\dZ  {re.escape(part)}", told), part
     assert 'raise ConnectionError("refused' in told, "the traceback"
     assert '\nPayload\n  {\n    "to": "nobody"\n  }\n' in told
-    assert "\nattempts      1 of 1, crashes 0 of 3\n" in told
+    assert "\nattempts      1 of 1, crashes 0 of 1\n" in told
     told = bucketq_("show", filled.waiting, "-u", filled.url)
     assert "\nentrypoint    mail\nattempts      0 of 3, crashes 0 of 3\nkey           bob\n\n" in told
     told = bucketq_("show", filled.done, "-u", filled.url)
