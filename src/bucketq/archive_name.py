@@ -19,6 +19,7 @@ from typing import NamedTuple
 ARCHIVE = "archive/"
 
 _HOUR = "%Y-%m-%dT%H"
+_HOUR_LONG, _LAST = timedelta(hours=1), datetime.max.replace(tzinfo=UTC)
 _NAME = re.compile(r"archive/(\d{4}-\d\d-\d\dT\d\d)/(\d{12})(?:-(\d{12}))?\.json")
 
 
@@ -109,7 +110,8 @@ def hour_began(hour: str) -> datetime:
 
 def hour_ended(hour: str) -> datetime:
     """When an hour ended."""
-    return hour_began(hour) + timedelta(hours=1)
+    began = hour_began(hour)
+    return began + min(_HOUR_LONG, _LAST - began)
 
 
 def arrived(sealed: Iterable[str], version: int) -> int:

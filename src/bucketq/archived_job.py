@@ -188,21 +188,16 @@ def encode_archived(
     return b"%b%b%b}" % (_encode(archived)[:-1], json_payload, result)
 
 
-def line_of(lines: Iterable[bytes], job_id: str) -> bytes | None:
-    """The line of the job with this id, if it is among these."""
-    beginning = _beginning(job_id)
-    return next((line for line in lines if line.startswith(beginning)), None)
-
-
 def lines_of(lines: Iterable[bytes], job_ids: Iterable[str]) -> dict[str, bytes]:
     """The lines of the jobs with these ids, as far as they are among these."""
-    beginnings = {_beginning(job_id): job_id for job_id in job_ids}
+    beginnings = {beginning_of(job_id): job_id for job_id in job_ids}
     lengths = {len(beginning) for beginning in beginnings}
     starts = ((line[:length], line) for line in lines for length in lengths)
     return {beginnings[start]: line for start, line in starts if start in beginnings}
 
 
-def _beginning(job_id: str) -> bytes:
+def beginning_of(job_id: str) -> bytes:
+    """What the line of the job with this id begins with, up to the next field."""
     return b'{"v":%d,"id":%b,' % (FORMAT, _encode(job_id))
 
 

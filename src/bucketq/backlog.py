@@ -55,6 +55,7 @@ class Backlog:
         # Found out once, if anybody asks.
         self._firsts: dict[JobStatus, Segment | None] = {}
         self._keyed: list[Segment] | None = None
+        self._with_payloads: list[Segment] | None = None
         self._holey: list[Segment] | None = None
         self._held: dict[Claim, tuple[Segment, Hold]] | None = None
         self._put(segments)
@@ -178,6 +179,12 @@ class Backlog:
         if self._keyed is None:
             self._keyed = [segment for segment in self if segment.keys]
         return self._keyed
+
+    def with_payloads(self) -> list[Segment]:
+        """The segments of jobs that have their payload in an object."""
+        if self._with_payloads is None:
+            self._with_payloads = [segment for segment in self if segment.payloads]
+        return self._with_payloads
 
     def holey(self) -> list[Segment]:
         """The segments that many jobs have left one by one."""

@@ -56,6 +56,8 @@ class Batches:
     def __init__(self, journal: Journal, batches: Mapping[str, JobBatch] | None = None) -> None:
         self._journal = journal
         self._batches = dict(batches or {})
+        # The objects with the payloads of followers, and whose they are.
+        self._payloads = {name: one for one, batch in self if (name := _payload_of(batch)) is not None}
         # A dict as a set that keeps its order; whoever encodes them empties it.
         self.touched: dict[str, None] = {}
 
@@ -73,6 +75,10 @@ class Batches:
         """The job that is enqueued when the batch is finished, while it is not."""
         batch = self._batches.get(batch_id)
         return batch.then if batch is not None else None
+
+    def has_payload(self, name: str) -> bool:
+        """Whether an object is the payload of a follower."""
+        return name in self._payloads
 
     def begin(self, batch_id: str, total: int, then: Job) -> None:
         """Add a new one. Raises QueueFullError."""
@@ -108,5 +114,13 @@ class Batches:
             )
 
     def _put(self, batch_id: str, batch: JobBatch | None) -> None:
+        if (name := _payload_of(self._batches.get(batch_id))) is not None:
+            self._journal.put(self._payloads, name, None)
+        if (name := _payload_of(batch)) is not None:
+            self._journal.put(self._payloads, name, batch_id)
         self._journal.put(self._batches, batch_id, batch)
         self.touched[batch_id] = None
+
+
+def _payload_of(batch: JobBatch | None) -> str | None:
+    return batch.then.payload_object if batch is not None and batch.then is not None else None

@@ -37,6 +37,14 @@ class Dependents:
                     del self.children[parent_id]
 
 
+class Fates(dict[str, bool]):
+    """Whether jobs that others wait for succeeded; of those in `open` that is not decided."""
+
+    def __init__(self, finished: Iterable[tuple[str, bool]] = ()) -> None:
+        super().__init__(finished)
+        self.open: set[str] = set()
+
+
 def without(job: Job, finished: Iterable[str], now: datetime) -> Job:
     """A blocked job when some of those that it waits for are finished; in line if those were the last."""
     finished = frozenset(finished)

@@ -6,7 +6,8 @@ from bucketq.errors import ConfigurationError
 
 Duration = float | timedelta
 # Some thousand years: more would not fit into a date.
-_LONGEST_S = 1e11
+LONGEST_S = 1e11
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def seconds_of(duration: Duration, name: str) -> float:
@@ -17,9 +18,21 @@ def seconds_of(duration: Duration, name: str) -> float:
     """
     if isinstance(duration, timedelta):
         return seconds_of(duration.total_seconds(), name)
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < _LONGEST_S:
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < LONGEST_S:
         raise ConfigurationError(f"{name} is a number of seconds from 0, or a timedelta, not {duration!r}")
     return float(duration)
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """The moment so many seconds later, or the last one that a date can hold.
+
+    >>> later(datetime(2026, 1, 1, tzinfo=UTC), 1e308).year
+    9999
+    """
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LAST
 
 
 def in_utc(moment: object, name: str) -> datetime:

@@ -27,11 +27,13 @@ from bucketq.side_objects import SideObjects
 from bucketq.state import QueueState, Stats
 from bucketq.ticker import Ticker
 from bucketq.upkeep import Upkeep
-from bucketq.wanted import Wanted
+from bucketq.wanted import Wanted, names_of
 from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
 _OWN_WRITE_S = 0.01
+# The filters of those who wait are looked at after every commit, of so many names together.
+_NAMES_MAX = 50_000
 
 
 class GroupCommit:
@@ -277,13 +279,20 @@ class GroupCommit:
     def _wake_waiters(self, state: QueueState) -> None:
         # As many as there are jobs: waking a thousand for one would cost a thousand dequeues.
         spare: dict[Wanted, int] = {}
-        now = self._clock.now()
+        now, names, looked = self._clock.now(), 0, list[asyncio.Future[None]]()
         for waiter, wanted in self._waiters.items():
+            names += len(names_of(wanted))
+            if names > _NAMES_MAX:
+                break
+            looked.append(waiter)
             if wanted not in spare:
                 spare[wanted] = state.claimable(wanted, now)
             if spare[wanted] > 0 and not waiter.done():
                 waiter.set_result(None)
                 spare[wanted] -= 1
+        # The next commit, or look, begins with those that were left out.
+        for waiter in looked if len(looked) < len(self._waiters) else ():
+            self._waiters[waiter] = self._waiters.pop(waiter)
 
     def _wake_watchers(self, state: QueueState) -> None:
         # Only by news: they look again when they are woken, and would wake each other for ever.

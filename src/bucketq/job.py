@@ -12,7 +12,10 @@ from bucketq.errors import ConfigurationError, PayloadError
 from bucketq.object_name import PayloadName
 from bucketq.trace_context import Traceparent, Tracestate
 
-Count = Annotated[int, Meta(ge=0)]
+# What a message can hold. New jobs have smaller numbers, so that none that grows becomes unreadable.
+INTEGER_MAX = 2**63 - 1
+Whole = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Count = Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -88,9 +91,10 @@ class Job(
     entrypoint: str
     payload: bytes = b""
     payload_object: PayloadName | None = None
-    payload_size: Count = 0
+    # A wrong one is found out by whoever reads the object.
+    payload_size: Annotated[int, Meta(ge=0)] = 0
     status: JobStatus = JobStatus.QUEUED
-    priority: int = 0
+    priority: Whole = 0
     created_at: Moment
     heartbeat_at: Moment | None = None
     # The place in line within a priority, given by the commit that enqueued the job.

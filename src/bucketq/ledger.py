@@ -12,7 +12,7 @@ somebody else takes the next one.
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -20,8 +20,11 @@ from msgspec import Meta
 
 from bucketq.archive_name import ArchiveName, day_of, hour_began, hour_of
 from bucketq.errors import CorruptStateError
-from bucketq.job import Count, is_within
+from bucketq.job import INTEGER_MAX, Count, is_within
 from bucketq.object_name import StagedName
+
+# It cannot stand within an id: there the quotes would be escaped.
+_SECOND_FIELD = b',"entrypoint":'
 
 
 class FinishedLine(msgspec.Struct, frozen=True, gc=False):
@@ -36,7 +39,7 @@ class StagedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: StagedName
     hour: str
-    count: Annotated[int, Meta(ge=1)]
+    count: Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
     size: Count
     # The beginnings of its smallest and its largest job id.
     ids: tuple[str, str]
@@ -99,6 +102,10 @@ class Ledger:
         # When the first of those that are not sealed was finished.
         self.oldest = self._oldest_finished()
         self._sealed_size = sum(sum(map(len, batch.lines)) for batch in self.sealed.values())
+        # The lines by their beginnings, of the batches that were sealed and the first of those that were not.
+        self._index: dict[bytes, bytes] = {}
+        self._indexed = 0
+        self._indexed_sealed: Mapping[str, SealedBatch] = {}
 
     @property
     def size(self) -> int:
@@ -109,6 +116,17 @@ class Ledger:
         """Every line that is still here, but for those in staged objects."""
         yield from (entry.line for entry in self.finished)
         yield from chain.from_iterable(batch.lines for batch in self.sealed.values())
+
+    def line_of(self, beginning: bytes) -> bytes | None:
+        """The line that begins so up to its entrypoint, if it is still here; not of staged objects."""
+        if self._indexed_sealed is not self.sealed:
+            self._index, self._indexed, self._indexed_sealed = {}, 0, self.sealed
+            for batch in self.sealed.values():
+                self._index.update((_beginning(line), line) for line in batch.lines)
+        for entry in islice(self.finished, self._indexed, None):
+            self._index[_beginning(entry.line)] = entry.line
+        self._indexed = len(self.finished)
+        return self._index.get(beginning)
 
     def parts(self) -> Iterator[StagedPart]:
         """The staged objects."""
@@ -139,7 +157,11 @@ class Ledger:
         count, self.sealed = save_point
         if len(self.finished) > count:
             while len(self.finished) > count:
-                self.finished_size -= len(self.finished.pop().line)
+                line = self.finished.pop().line
+                self.finished_size -= len(line)
+                if self._indexed > len(self.finished):
+                    self._index.pop(_beginning(line), None)
+                    self._indexed -= 1
             self.oldest = self._oldest_finished()
 
     def seal(self, version: int) -> bool:
@@ -208,3 +230,7 @@ def batch_lines(content: bytes) -> list[bytes] | None:
     """
     is_whole = content.startswith(b"[\n") and content.endswith(b"\n]\n")
     return content[2:-3].split(b",\n") if is_whole else None
+
+
+def _beginning(line: bytes) -> bytes:
+    return line[: line.find(_SECOND_FIELD) + 1]

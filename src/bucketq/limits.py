@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from bucketq.errors import ConfigurationError
+from bucketq.job import INTEGER_MAX, Count
 from bucketq.new_job import check_name
 
 # More of them would make every commit slow. For very many keys there is the `*`.
@@ -24,9 +25,9 @@ RATE_MIN, RATE_MAX = 1e-6, 1e9
 class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many jobs run at the same time, and how many begin a second, `burst` of them at once."""
 
-    max_running: Annotated[int, Meta(ge=0)] | None = None
+    max_running: Count | None = None
     rate: Annotated[float, Meta(gt=0)] | None = None
-    burst: Annotated[int, Meta(ge=1)] | None = None
+    burst: Annotated[int, Meta(ge=1, le=INTEGER_MAX)] | None = None
 
     @property
     def tokens_max(self) -> float:

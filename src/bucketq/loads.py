@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from bucketq.errors import ConfigurationError
+from bucketq.job import Whole
 
 # More than run at the same time. One that has been silent for longer than the others may be
 # forgotten, and would then be taken for a new one.
@@ -20,7 +21,7 @@ IMPORT = "import-"
 class LoadMark(NamedTuple):
     """The last part of a load that has landed, and which stream, if any, it was of."""
 
-    number: int
+    number: Whole
     query: str = ""
 
 

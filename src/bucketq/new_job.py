@@ -15,11 +15,13 @@ MAX_ATTEMPTS = 3
 MAX_CRASHES = 3
 
 # What every JSON reader can hold without rounding.
-_INTEGER_MAX = 2**53 - 1
+INTEGER_MAX = 2**53 - 1
 # Longer names would make every commit slow.
 NAME_MAX = 250
 # More ids than that are better a batch.
 _AFTER_MAX = 1000
+# Times within these years can be counted with, whatever is added.
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 IfExists = Literal["return", "replace", "raise"]
 
@@ -175,20 +177,25 @@ _CHANGES: dict[str, tuple[str, Callable[[Any, str, datetime], Any]]] = {
 def check_plain(entrypoint: str, priority: int, max_attempts: int) -> None:
     """Raise ConfigurationError for what cannot be a job, whatever its options."""
     check_name("an entrypoint", entrypoint)
-    if type(max_attempts) is not int or not 1 <= max_attempts <= _INTEGER_MAX:
+    if type(max_attempts) is not int or not 1 <= max_attempts <= INTEGER_MAX:
         raise ConfigurationError(f"max_attempts is a whole number from 1, not {max_attempts!r}")
-    if type(priority) is not int or not -_INTEGER_MAX <= priority <= _INTEGER_MAX:
-        raise ConfigurationError(f"priority is a whole number within ±{_INTEGER_MAX}, not {priority!r}")
+    if type(priority) is not int or not -INTEGER_MAX <= priority <= INTEGER_MAX:
+        raise ConfigurationError(f"priority is a whole number within ±{INTEGER_MAX}, not {priority!r}")
 
 
 def check_new_job(job: Job) -> None:
     """Raise ConfigurationError for what cannot be a job."""
     check_plain(job.entrypoint, job.priority, job.max_attempts)
+    if not _FIRST_YEAR <= job.created_at.year < _LAST_YEAR:
+        raise ConfigurationError(f"created_at is from {_FIRST_YEAR} to {_LAST_YEAR}, not {job.created_at}")
+    for name, value in (("batch", job.batch), ("redrive_of", job.redrive_of)):
+        if value is not None:
+            check_name(name, value)
     _check_options(job)
 
 
 def _check_options(job: Job) -> None:
-    if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= _INTEGER_MAX:
+    if type(job.max_crashes) is not int or not 1 <= job.max_crashes <= INTEGER_MAX:
         raise ConfigurationError(f"max_crashes is a whole number from 1, not {job.max_crashes!r}")
     if job.key is not None:
         check_name("key", job.key)
@@ -196,8 +203,10 @@ def _check_options(job: Job) -> None:
         check_name("tenant", job.tenant)
     if job.limit_key is not None:
         check_name("limit_key", job.limit_key)
-    if job.after and (len(job.after) > _AFTER_MAX or not all(is_text(one) and one for one in job.after)):
-        raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids")
+    if len(job.after) > _AFTER_MAX:
+        raise ConfigurationError(f"after takes up to {_AFTER_MAX} jobs, or their ids, not {len(job.after)}")
+    for one in job.after:
+        check_name("the id of a job in after", one)
     for name, seconds in (("timeout", job.timeout_s), ("key_for", job.key_for_s)):
         if seconds:
             seconds_of(seconds, name)

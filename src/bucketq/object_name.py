@@ -63,6 +63,20 @@ def staged_name(version: int, token: str) -> str:
     return f"{STAGED}{version:012}-{token}.json"
 
 
+def is_payload_name(name: str) -> bool:
+    """Whether an object of this name is a payload."""
+    return re.fullmatch(_PAYLOAD, name) is not None
+
+
+def begun_at(name: str) -> str:
+    """The version in the name of an object of ours, in digits that compare as versions do.
+
+    >>> begun_at("payloads/000000000012-2c26b46b68ffc68f") < begun_at(segment_name(13, "9f86d081884c7d65"))
+    True
+    """
+    return name.partition("/")[2][:12]
+
+
 def version_of(name: str) -> int | None:
     """The version in a name, or None if somebody else's object has it.
 

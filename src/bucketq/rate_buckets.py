@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bucketq.duration import LONGEST_S, later
 from bucketq.job import Moment
 from bucketq.journal import Journal
 from bucketq.limits import Limit, Limits
@@ -134,7 +135,8 @@ def refilled_at(bucket: RateBucket | None, limit: Limit, now: datetime) -> datet
     if limit.rate is None or bucket is None:
         return now
     tokens, at = _refilled(bucket, limit, now)
-    return at + timedelta(microseconds=max(0, math.ceil((1 - tokens) / limit.rate * 1e6)))
+    missing_s = min((1 - tokens) / limit.rate, LONGEST_S)
+    return at + timedelta(microseconds=max(0, math.ceil(missing_s * 1e6)))
 
 
 def full_at(bucket: RateBucket, limit: Limit | None) -> datetime:
@@ -142,7 +144,7 @@ def full_at(bucket: RateBucket, limit: Limit | None) -> datetime:
     if limit is None or limit.rate is None:
         return bucket.at
     missing_s = (limit.tokens_max - bucket.tokens) / limit.rate
-    return bucket.at + timedelta(seconds=min(missing_s, _LOOK_AGAIN_S))
+    return later(bucket.at, min(missing_s, _LOOK_AGAIN_S))
 
 
 def is_full(bucket: RateBucket, limit: Limit | None, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from cronsim import CronSim, CronSimError
 from msgspec import Raw
 from msgspec.structs import replace
 
-from bucketq.duration import Duration, seconds_of
+from bucketq.duration import LONGEST_S, Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, PayloadError, QueueFullError
 from bucketq.job import Job, JobStatus, Moment, Seconds
 from bucketq.jobline import StoredJob, encode_job, line_bytes
@@ -31,6 +31,10 @@ log = logging.getLogger("bucketq")
 SCHEDULES_MAX = 1000
 PAYLOAD_BYTES_MAX = 64 * 1024
 EVERY_MIN_S = 1.0
+# A list of every value of every field is shorter. An expression is parsed at each tick.
+CRON_MAX = 500
+CRON_PARTS_MAX = 150
+TZ_MAX = 100
 # A tick that is found later than this was missed.
 _GRACE = timedelta(seconds=60)
 # A clock further ahead than this is not believed: making the schedule again sets it right.
@@ -83,8 +87,21 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     @property
     def is_known_here(self) -> bool:
-        """Whether this process can tell its times: it may lack the time zone."""
-        return self.cron is None or _is_known(self.cron, self.tz)
+        """Whether this process can tell its times.
+
+        It may lack the time zone, or the file may have been edited by hand. Such a schedule stays as it is.
+        """
+        if self.next_at is not None and self.next_at < _EPOCH:
+            return False
+        # Cut, so that the cache holds nothing long. A cut one is still too long.
+        cron = self.cron and self.cron[: CRON_MAX + 1]
+        return _is_known(cron, self.tz[: TZ_MAX + 1], self.every_s, self._lasts_s)
+
+    @property
+    def _lasts_s(self) -> float:
+        """For how long after its tick a job may begin; 0 is for ever."""
+        expires_at = self.job.expires_at
+        return 0.0 if expires_at is None else (expires_at - self.job.created_at).total_seconds()
 
     def after(self, moment: datetime) -> datetime | None:
         """The first tick after a time, if this one's ticks are counted from there."""
@@ -279,6 +296,7 @@ def check_schedule(schedule: Schedule) -> None:
     """Raise ConfigurationError, or PayloadError, for what cannot be a schedule."""
     name, job = schedule.name, schedule.job
     check_name("a schedule's name", name)
+    check_name("a job's id", job.id)
     check_new_job(job)
     if job.run_at is not None or job.after:
         raise ConfigurationError("a schedule says when its jobs run; it takes no run_at and no after")
@@ -289,19 +307,17 @@ def check_schedule(schedule: Schedule) -> None:
             f"the payload of schedule {name!r} is too large: the limit is {PAYLOAD_BYTES_MAX} bytes."
             " Store it elsewhere and give a reference to it."
         )
-    if schedule.cron is None:
-        if not schedule.every_s >= EVERY_MIN_S:
-            raise ConfigurationError(f"every is at least {EVERY_MIN_S:g} s, not {schedule.every_s!r}")
-        seconds_of(schedule.every_s, "every")
-        return
-    if schedule.every_s:
+    if schedule.cron is not None and schedule.every_s:
         raise ConfigurationError("a schedule has either cron or every")
     try:
-        _check_cron(schedule.cron, schedule.tz)
+        _check_times(schedule.cron, schedule.tz, schedule.every_s, schedule._lasts_s)
     except (*_UNKNOWN, TypeError, AttributeError) as error:
+        when = f"every {schedule.every_s!r} s"
+        if schedule.cron is not None:
+            when = f"cron {schedule.cron!r:.{CRON_MAX}} with tz {schedule.tz!r:.{TZ_MAX}}"
         raise ConfigurationError(
-            f"cron {schedule.cron!r} with tz {schedule.tz!r} is no schedule: {error}. It has five fields,"
-            ' such as "30 9 * * MON-FRI", and a time zone such as "Europe/Vienna".'
+            f'{when} is no schedule: {error}. Cron has five fields, such as "30 9 * * MON-FRI", and a time'
+            ' zone such as "Europe/Vienna".'
         ) from error
     if schedule.after(job.created_at) is None:
         raise ConfigurationError(f"cron {schedule.cron!r} never comes")
@@ -342,16 +358,28 @@ def _local(moment: datetime, tz: str) -> datetime:
 
 
 @lru_cache(1024)
-def _is_known(cron: str, tz: str) -> bool:
+def _is_known(cron: str | None, tz: str, every_s: float, lasts_s: float) -> bool:
     try:
-        _check_cron(cron, tz)
+        _check_times(cron, tz, every_s, lasts_s)
     except _UNKNOWN as error:
         log.warning("schedules at %r in %r are left to other processes: %s", cron, tz, error)
         return False
     return True
 
 
-def _check_cron(cron: str, tz: str) -> None:
+def _check_times(cron: str | None, tz: str, every_s: float, lasts_s: float) -> None:
+    """Raise ValueError, or what cronsim and zoneinfo raise, for times that cannot be counted with."""
+    if not abs(lasts_s) < LONGEST_S:
+        raise ValueError(f"its jobs may begin for up to {LONGEST_S:g} s, not {lasts_s!r}")
+    if cron is None:
+        if not EVERY_MIN_S <= every_s < LONGEST_S:
+            raise ValueError(f"every is from {EVERY_MIN_S:g} to {LONGEST_S:g} s, not {every_s!r}")
+        return
+    if len(cron) > CRON_MAX or cron.count(",") >= CRON_PARTS_MAX or len(tz) > TZ_MAX:
+        raise ValueError(
+            f"cron has up to {CRON_MAX} characters and {CRON_PARTS_MAX} parts between commas, and tz up to"
+            f" {TZ_MAX} characters, not {len(cron)}, {cron.count(',') + 1} and {len(tz)}"
+        )
     if len(cron.split()) != 5:
         raise ValueError("cron has five fields")
     CronSim(cron, _local(_EPOCH, tz))

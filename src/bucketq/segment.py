@@ -18,16 +18,18 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from bucketq.errors import CorruptStateError
-from bucketq.job import Attempt, Count, Job, JobStatus, Moment, is_within
+from bucketq.job import INTEGER_MAX, Attempt, Count, Job, JobStatus, Moment, Whole, is_within
 from bucketq.ledger import StagedPart
 from bucketq.object_name import SegmentName, keys_name
 
-Key = tuple[int, int, int]
+Key = tuple[Whole, Whole, Whole]
 
 # Looking a member up in its class is slow.
 _QUEUED, _SCHEDULED = JobStatus.QUEUED, JobStatus.SCHEDULED
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# Of the year 828, and the last moment of all.
+_FIRST_US, _LAST_US = -(1 << 55), (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def key_of(job: Job) -> Key:
@@ -49,7 +51,7 @@ def due_key(moment: datetime) -> Key:
 
 def due_moment(key: Key) -> datetime:
     """The time for which the scheduled job at this place is."""
-    return _EPOCH + key[0] * _MICROSECOND
+    return _EPOCH + max(_FIRST_US, min(key[0], _LAST_US)) * _MICROSECOND
 
 
 def is_plain(job: Job) -> bool:
@@ -83,7 +85,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     entrypoint: str
     status: JobStatus = JobStatus.QUEUED
     # The jobs that are still in it, and the bytes of the whole object.
-    count: Annotated[int, Meta(ge=1)]
+    count: Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
     size: Count
     # No job in it comes before `first`, none after `last`.
     first: Key
@@ -92,7 +94,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ids: tuple[str, str]
     base: Count = 0
     # The places in line of jobs that left it one by one.
-    holes: tuple[int, ...] = ()
+    holes: tuple[Whole, ...] = ()
     # How many of its jobs have their payload in an object.
     payloads: Count = 0
     # What all of its jobs have in common, if they wait; and what is to be added to their turns.

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -28,15 +28,14 @@ FORMAT = 1
 # A line with an id, an entrypoint and a time is longer.
 _LINE_BYTES_MIN = 40
 
-_ID, _KEY = b'"id":', b'"key":'
-_MENTIONED = re.compile(rb'"(?:id|key)":"[^"\\]*(?:\\.[^"\\]*)*"')
+_MENTIONED = re.compile(rb'"(?:id|key|payload_object)":"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class Question(NamedTuple):
-    """Which job an operation looks for in segments: the one with this id, or with this unique key."""
+    """Which job an operation looks for in segments: the one with this id, unique key, or payload's object."""
 
     text: str
-    is_key: bool = False
+    field: Literal["id", "key", "payload_object"] = "id"
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -266,14 +265,14 @@ class SegmentLines:
         return still_in(segment, written[Question(job_id)]) if written else None
 
     def search(self, questions: Collection[Question]) -> dict[Question, Job]:
-        """The jobs that were written to the segment with these ids or unique keys, as they were then."""
-        needles = {(_KEY if one.is_key else _ID) + msgspec.json.encode(one.text): one for one in questions}
+        """The jobs that were written to the segment with these ids, keys or payloads, as they were then."""
+        needles = {b'"%b":%b' % (one.field.encode(), msgspec.json.encode(one.text)): one for one in questions}
         found: dict[Question, Job] = {}
         for line in self._lines:
             # They may stand within a payload, too.
             for question in [needles[text] for text in _MENTIONED.findall(line) if text in needles]:
                 job = decode_job(line.removesuffix(b","), f"segment {self._segment.name}")
-                if question.text == (job.key if question.is_key else job.id):
+                if question.text == getattr(job, question.field):
                     found[question] = job
         return found
 

@@ -9,6 +9,8 @@ applied yet, or applied already, and then how its operations were answered.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from bucketq.job import Count
+
 # More clients than a queue in one object can serve at the same time.
 SESSIONS_MAX = 4096
 # So many are kept whatever the clocks say, which may differ from broker to broker.
@@ -23,9 +25,9 @@ class SessionMark(NamedTuple):
     `answers` holds, by the number of the operation, those that the state cannot tell later.
     """
 
-    number: int
-    version: int
-    at: int
+    number: Count
+    version: Count
+    at: Count
     answers: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 

@@ -81,7 +81,7 @@ class Findings:
             for question, job in content.search(self.questions).items():
                 self._found[name, question] = job
         else:
-            ids = [question.text for question in self.questions if not question.is_key]
+            ids = [question.text for question in self.questions if question.field == "id"]
             for job_id, line in lines_of(content, ids).items():
                 self._found[name, Question(job_id)] = line
         self._answers[name] = len(self.questions)
@@ -232,11 +232,20 @@ class Shelf:
 
     def find(self, segment: Segment, job_id: str) -> Job | None:
         """The job with this id, if it is still in the segment."""
-        return self._search(segment, Question(job_id))
+        return self.search(segment, Question(job_id))
 
-    def find_key(self, segment: Segment, key: str) -> Job | None:
-        """The job with this unique key, if it is still in the segment."""
-        return self._search(segment, Question(key, is_key=True))
+    def search(self, segment: Segment, question: Question) -> Job | None:
+        """The job that is looked for, if it is still in the segment."""
+        if (segment.name, question) in self._absent:
+            return None
+        written = self._written(segment, question)
+        if written is None:
+            self._absent[segment.name, question] = None
+            if len(self._absent) > _ABSENT_MAX:
+                del self._absent[next(iter(self._absent))]
+            return None
+        assert isinstance(written, Job)
+        return still_in(segment, written)
 
     def find_line(self, part: StagedPart, job_id: str) -> bytes | None:
         """The line of the job with this id in a staged part."""
@@ -254,18 +263,6 @@ class Shelf:
         if segment.name in self._gone:
             return self._lost(segment)
         return SegmentNeededError([DueSegment(segment, until)])
-
-    def _search(self, segment: Segment, question: Question) -> Job | None:
-        if (segment.name, question) in self._absent:
-            return None
-        written = self._written(segment, question)
-        if written is None:
-            self._absent[segment.name, question] = None
-            if len(self._absent) > _ABSENT_MAX:
-                del self._absent[next(iter(self._absent))]
-            return None
-        assert isinstance(written, Job)
-        return still_in(segment, written)
 
     def _written(self, needed: Segment | StagedPart, question: Question) -> Job | bytes | None:
         if not self.findings.has_answer(needed.name, question):

@@ -5,8 +5,9 @@ there already has landed before.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
+from os.path import commonprefix
 from typing import Generic, TypeVar
 
 from bucketq.clock import Clock, SystemClock
@@ -111,6 +112,20 @@ class SideObjects:
             if job.payload_object is not None:
                 names.add(job.payload_object)
         return names
+
+    async def sizes(self, names: Collection[str]) -> dict[str, int]:
+        """The bytes of the objects that are there, by name: one list, which ends with the last of them."""
+
+        async def find() -> dict[str, int]:
+            sizes: dict[str, int] = {}
+            async for info in self._objects.list(commonprefix(list(names))):  # noqa: RUF071 (text)
+                if info.name in names:
+                    sizes[info.name] = info.size_bytes
+                    if len(sizes) == len(names):
+                        break
+            return sizes
+
+        return await self.insist(find)
 
     async def list(self, prefix: str) -> list[ObjectInfo]:
         """The objects whose name begins with `prefix`."""

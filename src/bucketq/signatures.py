@@ -7,6 +7,8 @@ a later state, it sees whether its commit has landed.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bucketq.job import Count
+
 # More writers than collide at the same time.
 WRITERS_MAX = 64
 
@@ -14,8 +16,8 @@ WRITERS_MAX = 64
 class Signature(NamedTuple):
     """The last commit of a writer, and the version of the state that it made."""
 
-    number: int
-    version: int
+    number: Count
+    version: Count
 
 
 class Signatures:

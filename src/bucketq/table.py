@@ -38,14 +38,17 @@ class JobTable:
         self.touched: dict[str, int] = {}
         # Jobs as they were, and whether they were touched before.
         self._undo: list[tuple[str, Job | None, bool]] = []
-        # Who holds a unique key.
+        # Who holds a unique key, and whose payload is in an object.
         self._keys: dict[str, str] = {}
+        self._payloads: dict[str, str] = {}
         for job in self._jobs.values():
             self._count(job, 1)
             if job.status is _SCHEDULED:
                 self.due.push(job)
             if job.key is not None and job.status is not _DEAD:
                 self._keys[job.key] = job.id
+            if job.payload_object is not None:
+                self._payloads[job.payload_object] = job.id
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -58,6 +61,10 @@ class JobTable:
         """The job that holds this unique key, or None; the dead do not hold theirs."""
         job_id = self._keys.get(key)
         return None if job_id is None else self._jobs[job_id]
+
+    def has_payload(self, name: str) -> bool:
+        """Whether an object is the payload of a job here."""
+        return name in self._payloads
 
     def count(self, status: JobStatus) -> int:
         """How many jobs of a status there are."""
@@ -107,6 +114,8 @@ class JobTable:
             self._count(previous, -1)
             if previous.key is not None and self._keys.get(previous.key) == job_id:
                 del self._keys[previous.key]
+            if previous.payload_object is not None:
+                self._payloads.pop(previous.payload_object, None)
         if job is None:
             self._jobs.pop(job_id, None)
             return
@@ -115,6 +124,8 @@ class JobTable:
         self._count(job, 1)
         if job.key is not None and job.status is not _DEAD:
             self._keys[job.key] = job_id
+        if job.payload_object is not None:
+            self._payloads[job.payload_object] = job_id
         if job.status is _QUEUED:
             self.ready.push(job)
         elif job.status is _SCHEDULED:

@@ -5,13 +5,14 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from bucketq.archived_job import RESULT_BYTES_MAX
 from bucketq.clock import Clock
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import ConfigurationError, PayloadError, QueueClosedError
 from bucketq.failure import error_text, trace_text
-from bucketq.job import Claim, Job
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.jobline import is_json_line
 from bucketq.new_job import JobOptions
 from bucketq.operation import Ack, Enqueue, Nack, Operation
@@ -38,10 +39,14 @@ class Transaction:
     def enqueue(
         self, entrypoint: str, payload: Any = b"", priority: int = 0, **options: Unpack[JobOptions]
     ) -> Job:
-        """Add a job; it exists once the transaction has landed, unless another one has its `key`."""
+        """Add a job; it exists once the transaction has landed, unless another one has its `key`.
+
+        One that comes `after` others is blocked, as far as is known before.
+        """
         job = self._new_job(entrypoint, payload, priority, options)
         self._add(Enqueue((job,), options.get("if_exists", "return")))
-        return job
+        # Until the transaction lands, nobody knows whether some of those are finished.
+        return replace(job, status=JobStatus.BLOCKED) if job.after else job
 
     def ack(self, job: Job | Claim | str, result: Any = None) -> None:
         """Finish a job."""

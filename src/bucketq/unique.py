@@ -6,6 +6,7 @@ from bucketq.backlog import Backlog
 from bucketq.fingerprint import fingerprint
 from bucketq.job import Job
 from bucketq.segment import Segment
+from bucketq.segment_lines import Question
 from bucketq.shelf import Shelf
 from bucketq.table import JobTable
 
@@ -27,6 +28,6 @@ def holder_of(key: str, table: JobTable, backlog: Backlog, shelf: Shelf) -> Hold
         return Holder(job)
     if keyed := backlog.keyed():
         for segment in shelf.keys.may_hold(keyed, fingerprint(key)):
-            if (job := shelf.find_key(segment, key)) is not None:
+            if (job := shelf.search(segment, Question(key, "key"))) is not None:
                 return Holder(job, segment)
     return None

@@ -81,9 +81,9 @@ def last_example() -> QueueState:
     )
     state.enqueue(large)
     state.enqueue_segments([example_segment()[0]])
-    spilled = [state.enqueue(replace(large, id=f"job-{number}")) for number in (9, 10)]
+    spilled = [state.enqueue(large_again(large, number)) for number in (9, 10)]
     state.spill([(segment_of(spilled, "backlog/000000000008-00000000000000cc.json")[0], spilled)])
-    others = [state.enqueue(replace(large, id=f"job-{number}")) for number in (11, 12)]
+    others = [state.enqueue(large_again(large, number)) for number in (11, 12)]
     holey = replace(segment_of(spilled, "backlog/000000000008-00000000000000dd.json")[0], count=3)
     state.spill([(holey, [*others, spilled[0]])])
     claim_segments(state)
@@ -91,7 +91,7 @@ def last_example() -> QueueState:
         after = ("job-2",) if status is JobStatus.BLOCKED else ()
         job = replace(demanding(), id=f"job-{number}", status=status, key=f"video-{number}", after=after)
         state.enqueue(job)
-    keyed = [state.enqueue(replace(large, id="job-17", key="video-17"))]
+    keyed = [state.enqueue(replace(large_again(large, 17), key="video-17"))]
     state.spill([(segment_of(keyed, "backlog/000000000008-00000000000000ee.json")[0], keyed)])
     state.kept_keys.keep("video-6", "job-98", NOW + timedelta(hours=1))
     state.begin_batch(Job(id="album", entrypoint="video", payload=b'{"to": "eve"}', created_at=NOW), 3)
@@ -186,6 +186,11 @@ def segment_of(jobs, name):
     for job in jobs:
         writer.add(job)
     return writer.finish(name)
+
+
+def large_again(large: Job, number: int) -> Job:
+    """Another one like it, with an object of its own."""
+    return replace(large, id=f"job-{number}", payload_object=f"payloads/{number:012}-00000000000000aa")
 
 
 def _claim(state: QueueState, expected: str, worker: str | None = None) -> Job:

@@ -21,9 +21,6 @@ FLOORS = [
         "settings",
         "tls",
         "refusal",
-        "sessions",
-        "loads",
-        "signatures",
         "token_bucket",
         "figures",
         "budget",
@@ -31,7 +28,10 @@ FLOORS = [
     {"prices"},
     {"account"},
     {"job", "duration", "failure", "wanted"},
-    {"jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"},
+    {
+        *("jobline", "ledger", "election", "retry", "new_job", "expiry", "fingerprint", "kept_keys"),
+        *("sessions", "loads", "signatures"),
+    },
     {"segment", "archived_job", "schedule", "tracing"},
     {"segment_lines"},
     {

@@ -39,6 +39,7 @@ from bucketq.wanted import WANTED_MAX
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = Job(id="1", entrypoint="mail", created_at=NOW)
 CLAIM = Claim("1", "t")
+PAYLOAD = "payloads/000000000000-00000000000000aa"
 LONG = "x" * (NAME_MAX + 1)
 OF_BATCH = replace(JOB, id="2", batch="then")
 THEN = replace(JOB, id="then", batch="then")
@@ -49,7 +50,7 @@ LONG_SEGMENT = Segment(
 )
 
 GOOD = {
-    "jobs": Enqueue((JOB, replace(JOB, id="2", payload_object="payloads/1", payload_size=1))),
+    "jobs": Enqueue((JOB, replace(JOB, id="2", payload_object=PAYLOAD, payload_size=1))),
     "a batch": EnqueueBatch(THEN, Enqueue((OF_BATCH,)), NOW),
     "an adoption": Adopt("load", 1, (OF_BATCH, SCHEDULE, Limits(entrypoints={"mail": Limit(rate=1.0)})), NOW),
     "a claim": Dequeue("mail", 1, "t", NOW, "w"),

@@ -130,7 +130,7 @@ def test_dead_jobs_in_a_segment_take_no_keys():
 def inspect(segment, content):
     lines = SegmentLines(segment, content)
     lines.check_new()
-    for _ in inspect_segment(segment, lines.jobs(segment), None):
+    for _ in inspect_segment(segment, lines.jobs(segment), None, segment.count, {}):
         pass
 
 

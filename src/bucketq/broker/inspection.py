@@ -3,7 +3,7 @@
 A client in Python has checked them itself; but whoever writes to a port need not be one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -11,39 +11,52 @@ from msgspec.structs import replace
 from bucketq.duration import seconds_of
 from bucketq.errors import ConfigurationError
 from bucketq.failure import error_text
-from bucketq.job import Job, JobStatus
-from bucketq.limits import Limits, check_limit
+from bucketq.job import Claim, Job, JobStatus
+from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_name, check_new_job
-from bucketq.object_name import PAYLOADS
+from bucketq.object_name import PAYLOADS, is_payload_name
 from bucketq.operation import (
     Ack,
     AckMany,
     Adopt,
     Bury,
+    Crash,
     Dequeue,
     DequeueSegment,
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
+    Find,
+    FindBatch,
     Heartbeat,
     HeartbeatMany,
+    LookUp,
     Nack,
     Operation,
+    Release,
+    ReleaseSegment,
     SettleSegment,
     Transact,
+    claims_of,
 )
+from bucketq.operation.adoption import check_holding
 from bucketq.operation.limits import Pause, Resume, SetLimit
-from bucketq.operation.schedules import PutSchedule
+from bucketq.operation.schedules import PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.progress import check_progress
-from bucketq.schedule import Schedule, check_schedule
+from bucketq.schedule import check_schedule
 from bucketq.segment import Key, Segment, is_plain, key_of
 from bucketq.transaction import check_results, result_json
 from bucketq.wanted import Wanted, names_of, wanted_of
 
+# Of a segment's entry: no beginning of an id is longer.
+_ID_BEGINNING_MAX = 13
+
 
 def inspected(operation: Operation) -> Operation:
     """The operation, if it can be applied without harm; it comes from another process."""
+    for claim in claims_of(operation):
+        _check_claim(claim)
     match operation:
         case Enqueue():
             for job in operation.jobs:
@@ -63,9 +76,20 @@ def inspected(operation: Operation) -> Operation:
             for beat in operation.beats:
                 check_progress(beat.progress, beat.note)
         case Dequeue() | DequeueSegment():
-            _check_wanted(operation.wanted if isinstance(operation, Dequeue) else operation.entrypoint)
+            check_wanted(operation.wanted if isinstance(operation, Dequeue) else operation.entrypoint)
             check_length("a token", operation.token)
             check_length("a worker's name", operation.worker or "?")
+        case Release():
+            for claim in operation.claims:
+                _check_claim(claim)
+        case Crash() | ReleaseSegment():
+            _check_claim(operation.claim)
+        case Find() | LookUp():
+            check_length("a job's id", operation.job_id)
+        case FindBatch():
+            check_length("a batch's id", operation.batch_id)
+        case RemoveSchedule():
+            check_length("a schedule's name", operation.name)
         case SettleSegment():
             return replace(operation, failed=tuple(map(inspected, operation.failed)))
         case Ack() if operation.result:
@@ -100,14 +124,20 @@ def inspected(operation: Operation) -> Operation:
     return operation
 
 
-def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) -> Iterator[None]:
+def inspect_segment(
+    segment: Segment, jobs: Iterable[Job], batch: str | None, last_place: int, payloads: dict[str, int]
+) -> Iterator[None]:
     """Look at the jobs of a new segment that a client wrote, one by one.
 
     Raises ConfigurationError unless each is a new job of this segment and this batch, in order, without a
-    unique key, and the entry describes them.
+    unique key, and the entry describes them. Their places and turns count from 1 to `last_place`. The objects
+    that they name are added to `payloads`, with their sizes.
     """
+    for beginning in segment.ids:
+        if len(beginning) > _ID_BEGINNING_MAX:
+            raise ConfigurationError(f"the ids of {segment.name} have up to {_ID_BEGINNING_MAX} characters")
     last: Key | None = None
-    payloads = 0
+    places, before = set[int](), len(payloads)
     for job in jobs:
         _check_job(job)
         new = replace(
@@ -116,8 +146,8 @@ def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) ->
             status=segment.status,
             batch=batch,
             key=None,
-            limit_key=segment.limit_key or job.limit_key,
-            tenant=segment.tenant or job.tenant,
+            limit_key=job.limit_key if segment.limit_key is None else segment.limit_key,
+            tenant=job.tenant if segment.tenant is None else segment.tenant,
             attempts=0,
             crashes=0,
             history=(),
@@ -133,22 +163,38 @@ def inspect_segment(segment: Segment, jobs: Iterable[Job], batch: str | None) ->
         is_due = job.status is not JobStatus.SCHEDULED or job.run_at is not None
         is_as_told = segment.may_hold(job.id) and (is_plain(job) or not segment.plain)
         key = key_of(job)
-        if job != new or not is_due or not is_as_told or (last is not None and key <= last):
+        has_place = 1 <= job.sequence <= last_place and job.turn <= last_place and job.sequence not in places
+        is_next = has_place and (last is None or key > last)
+        is_twice = job.payload_object is not None and job.payload_object in payloads
+        if job != new or not is_due or not is_as_told or not is_next or is_twice:
             raise ConfigurationError(
                 f"job {job.id} in {segment.name} must be a new job of the segment, in its place, without a"
-                " unique key. Nothing was changed."
+                " unique key, with a payload of its own. Nothing was changed."
             )
         last = key
-        payloads += job.payload_object is not None
+        places.add(job.sequence)
+        if job.payload_object is not None:
+            payloads[job.payload_object] = job.payload_size
         yield
-    if payloads != segment.payloads:
+    if len(payloads) - before != segment.payloads:
         raise ConfigurationError(
-            f"the entry of {segment.name} must count {payloads} payloads, got {segment.payloads}."
-            " Nothing was changed."
+            f"the entry of {segment.name} must count {len(payloads) - before} payloads, got"
+            f" {segment.payloads}. Nothing was changed."
         )
 
 
-def _check_wanted(wanted: Wanted) -> None:
+def check_sizes(payloads: Iterable[tuple[str, int]], sizes: Mapping[str, int]) -> None:
+    """Raise ConfigurationError unless each payload is an object of its size; `sizes` has those there are."""
+    for name, size in payloads:
+        if sizes.get(name) != size:
+            raise ConfigurationError(
+                f"payload_object {name} must be an object of payload_size {size}, found"
+                f" {sizes.get(name, 'none')}. Create the object before the job that names it."
+            )
+
+
+def check_wanted(wanted: Wanted) -> None:
+    """Raise ConfigurationError for entrypoints that no job has."""
     # No new job has such a name, and a broker remembers for what it was asked.
     for name in names_of(wanted_of(wanted)):
         if len(name) > NAME_MAX:
@@ -158,27 +204,29 @@ def _check_wanted(wanted: Wanted) -> None:
 def _check_job(job: Job) -> None:
     check_length("a job's id", job.id)
     check_length("an entrypoint", job.entrypoint)
-    if job.payload_object is not None and not job.payload_object.startswith(PAYLOADS):
-        raise ConfigurationError(f"{job.payload_object!r} is no name of a payload")
+    if job.payload_object is not None and (job.payload or not is_payload_name(job.payload_object)):
+        raise ConfigurationError(
+            f"payload_object is the name of an object below {PAYLOADS}, of a job without a payload, not"
+            f" {job.payload_object[:NAME_MAX]!r}"
+        )
     check_new_job(job)
+
+
+def _check_claim(claim: Claim) -> None:
+    # What is refused is kept with its message, and written with every commit.
+    check_length("a job's id", claim.job_id)
+    check_length("a token", claim.token or "?")
 
 
 def _check_adoption(operation: Adopt) -> None:
     check_length("a load", operation.load)
-    inspected(Enqueue(tuple(replace(job, batch=None) for job in operation.jobs)))
+    check_length("what was seen", operation.seen or "?")
+    for holding in operation.holdings:
+        check_holding(holding)
+    for job in operation.jobs:
+        _check_job(job)
     if any(job.status is JobStatus.IN_PROGRESS or job.token is not None for job in operation.jobs):
         raise ConfigurationError("jobs that run are not adopted: a worker of another queue holds them")
-    for holding in operation.holdings:
-        match holding:
-            case Schedule():
-                inspected(PutSchedule(holding, operation.now))
-            case Limits():
-                for entrypoint in holding.paused:
-                    check_name("an entrypoint", entrypoint)
-                for entrypoint, limit in holding.entrypoints.items():
-                    check_limit(entrypoint, None, limit)
-                for limit_key, limit in holding.limit_keys.items():
-                    check_limit(None, limit_key, limit)
 
 
 def _check_batch(operation: EnqueueBatch) -> None:

@@ -6,9 +6,11 @@ from contextlib import suppress
 from heapq import nsmallest
 from typing import Any
 
+from msgspec.structs import replace
+
 from bucketq.account import Account
 from bucketq.archive import Archive
-from bucketq.broker.inspection import inspect_segment
+from bucketq.broker.inspection import check_sizes, inspect_segment
 from bucketq.broker.sent_trace import sent_trace
 from bucketq.broker.write_watch import WriteWatch
 from bucketq.clock import Clock
@@ -29,11 +31,13 @@ from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import Chosen
 from bucketq.mint import Mint
 from bucketq.new_job import JobOptions, with_trace
+from bucketq.object_name import is_payload_name
 from bucketq.operation import (
     Answers,
     Batch,
     Beat,
     Elect,
+    EnqueueSegments,
     Heartbeat,
     HeartbeatMany,
     Listed,
@@ -44,7 +48,6 @@ from bucketq.operation import (
     SettleSegment,
     StepDown,
 )
-from bucketq.segment import Segment
 from bucketq.segment_claim import SettlementCheck
 from bucketq.segment_lines import SegmentLines
 from bucketq.settings import Settings
@@ -57,6 +60,7 @@ _OBJECTS_AT_ONCE = 10_000
 _JOBS_AT_A_STRETCH = 50
 # Segments that clients wrote and that are in memory, to be checked.
 _CHECKS_MAX = 4
+_CREATED_MAX = 10_000
 
 
 class ServedQueue(BrokerQueue):
@@ -77,6 +81,8 @@ class ServedQueue(BrokerQueue):
         super().__init__(self.writes, settings=settings, clock=clock, mint=mint, account=account)
         self._figures = figures
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
+        # The sizes of the payloads that clients created here, the last ones: they need not be looked for.
+        self._created: dict[str, int] = {}
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         job, sent = super()._new_job(entrypoint, payload, priority, options), sent_trace()
@@ -165,13 +171,28 @@ class ServedQueue(BrokerQueue):
         """Undo claims that never reached a worker."""
         self._make_amends(Release(tuple(map(Claim.of, claimed))) if claimed else None)
 
-    async def check_segments(self, segments: Iterable[Segment], batch: str | None = None) -> None:
-        """Raise what is wrong with new segments of jobs, of a batch or of none, that a client wrote."""
-        for segment in segments:
+    async def checked_segments(self, operation: EnqueueSegments, batch: str | None = None) -> EnqueueSegments:
+        """The operation that adds segments of jobs, of a batch or of none, that a client wrote.
+
+        Raises what is wrong with them.
+        """
+        payloads: dict[str, int] = {}
+        last = sum(segment.count for segment in operation.segments)
+        for segment in operation.segments:
             async with self._checking:
                 lines = SegmentLines(segment, await self.read_object(segment.name))
                 lines.check_new()
-                await _in_turns(inspect_segment(segment, lines.jobs(segment), batch))
+                await _in_turns(inspect_segment(segment, lines.jobs(segment), batch, last, payloads))
+        check_sizes(payloads.items(), await self.payload_sizes(payloads))
+        return replace(operation, payloads=tuple(payloads))
+
+    async def payload_sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """The bytes of payloads that clients name, by name, of those that are there. At most one list."""
+        wanted = {name for name in names if is_payload_name(name)}
+        sizes = {name: self._created[name] for name in wanted & self._created.keys()}
+        if self._objects is not None and (others := wanted - sizes.keys()):
+            sizes |= await self._objects.sizes(others)
+        return sizes
 
     async def check_settlement(self, operation: SettleSegment) -> None:
         """Raise what is wrong with a settlement whose objects a client wrote: see `SettlementCheck`.
@@ -256,6 +277,9 @@ class ServedQueue(BrokerQueue):
         """Create an object. Raises ObjectExistsError."""
         if self._objects is None or not await self._objects.create(name, content):
             raise ObjectExistsError(f"there is an object {name!r} already")
+        self._created[name] = len(content)
+        if len(self._created) > _CREATED_MAX:
+            del self._created[next(iter(self._created))]
 
 
 async def _in_turns(checking: Iterator[None]) -> None:

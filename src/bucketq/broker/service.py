@@ -3,7 +3,7 @@
 A shell (gRPC and others) turns messages into these calls, and answers and errors into messages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,7 +14,7 @@ from bucketq.account import Spending
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
-from bucketq.broker.inspection import check_length, inspected
+from bucketq.broker.inspection import check_length, check_sizes, check_wanted, inspected
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
 from bucketq.broker.turnstile import Turnstile
@@ -25,6 +25,7 @@ from bucketq.job import Claim, Job, JobStatus
 from bucketq.listing import PAGE_SIZE, PAGE_SIZE_MAX, Page
 from bucketq.object_name import version_of
 from bucketq.operation import (
+    BATCH_OPERATIONS_MAX,
     Answers,
     Dequeue,
     Enqueue,
@@ -38,7 +39,7 @@ from bucketq.operation import (
     claims_of,
     enqueued_by,
 )
-from bucketq.operation.settlements import Cancel
+from bucketq.operation.settlements import Cancel, SettleMany
 from bucketq.state import Stats
 from bucketq.storage.port import ObjectInfo, ObjectPage, check_object_name
 from bucketq.wanted import Wanted
@@ -75,24 +76,32 @@ class Service:
         """The operation, if it is not too large. A claim gets fewer jobs than it wants."""
         if isinstance(operation, Dequeue):
             return replace(operation, batch_size=min(operation.batch_size, self._allowance.batch_max))
-        jobs = enqueued_by(operation)
-        self.check_amount(max(len(jobs), sum(1 for _ in claims_of(operation))))
-        for job in (*jobs, operation.then) if isinstance(operation, EnqueueBatch) else jobs:
-            if len(job.payload) > self.broker.settings.payload_bytes_max:
-                most = self.broker.settings.payload_bytes_max
-                raise TooLargeError(f"a payload has {most} bytes at most, not {len(job.payload)}")
+        jobs = _new_jobs(operation)
+        parts = len(operation.parts) if isinstance(operation, SettleMany) else 0
+        self.check_amount(max(len(enqueued_by(operation)), sum(1 for _ in claims_of(operation)), parts))
+        most = self.broker.settings.payload_bytes_max
+        for job in jobs:
+            if max(len(job.payload), job.payload_size) > most:
+                size = max(len(job.payload), job.payload_size)
+                raise TooLargeError(f"a payload has {most} bytes at most, not {size}")
         return operation
 
     async def apply(self, operation: Operation, caller: Caller) -> Any:
         """Apply one operation by itself: new jobs, or a transaction."""
         caller.check(operation)
         checked = inspected(self._sized(operation))
-        return await self.broker.lead(lambda queue: queue.apply(checked))
+
+        async def perform(queue: ServedQueue) -> Any:
+            check_sizes(_payloads(checked), await queue.payload_sizes(name for name, _ in _payloads(checked)))
+            return await queue.apply(checked)
+
+        return await self.broker.lead(perform)
 
     async def dequeue(
         self, wanted: Wanted, batch_size: int, wait_s: float, worker: str | None = None
     ) -> list[Job]:
         """Claim jobs; wait for some if there are none."""
+        check_wanted(wanted)
         size, wait = min(batch_size, self._allowance.batch_max), min(wait_s, WAIT_MAX_S)
         return await self.broker.lead(
             lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
@@ -137,9 +146,14 @@ class Service:
         check_length("a session", session)
         if number < 1:
             raise ConfigurationError("batches are numbered from 1 on")
+        if len(operations) > BATCH_OPERATIONS_MAX:
+            raise TooLargeError(
+                f"a batch has up to {BATCH_OPERATIONS_MAX} operations, not {len(operations)}: send several"
+            )
 
         async def perform(queue: ServedQueue) -> Answers:
-            checked = [await self._inspected_or_refused(queue, one, caller) for one in operations]
+            sizes = await queue.payload_sizes(name for one in operations for name, _ in _payloads(one))
+            checked = [await self._inspected_or_refused(queue, one, caller, sizes) for one in operations]
             return await queue.perform(session, number, seen_version, checked)
 
         version, answers = await self._under_way.join(
@@ -151,24 +165,28 @@ class Service:
         return Answers(version, [_shown(*both, caller) for both in zip(operations, answers, strict=True)])
 
     async def _inspected_or_refused(
-        self, queue: ServedQueue, operation: Operation, caller: Caller
+        self, queue: ServedQueue, operation: Operation, caller: Caller, sizes: Mapping[str, int]
     ) -> Operation:
+        given = operation
         try:
             caller.check(operation)
-            operation = caller.limited(self._sized(operation))
+            operation = inspected(caller.limited(self._sized(operation)))
+            check_sizes(_payloads(operation), sizes)
             if isinstance(operation, EnqueueSegments):
-                await queue.check_segments(operation.segments)
+                operation = await queue.checked_segments(operation)
             if isinstance(operation, EnqueueBatch) and isinstance(operation.part, EnqueueSegments):
-                await queue.check_segments(operation.part.segments, operation.then.id)
+                part = await queue.checked_segments(operation.part, operation.then.id)
+                operation = replace(operation, part=part)
             if isinstance(operation, SettleSegment):
                 await queue.check_settlement(operation)
-            return inspected(operation)
+            return operation
         except BucketQError as error:
             # As an operation: of a batch that is sent again it may have been applied, and used up, before.
-            return Refuse(error)
+            return Refuse(error, given)
 
     async def wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         """Return once a dequeue may find something, or when the time is up."""
+        check_wanted(wanted)
         await self.broker.lead(lambda queue: queue.wait_ready(wanted, min(timeout_s, WAIT_MAX_S)))
 
     async def stats(self) -> Stats:
@@ -221,6 +239,17 @@ class Service:
     async def collect_garbage(self, *, dry_run: bool) -> list[ObjectInfo]:
         """Remove the objects that nothing refers to."""
         return await self.broker.lead(lambda queue: queue.collect_garbage(dry_run=dry_run))
+
+
+def _new_jobs(operation: Operation) -> list[Job]:
+    jobs = enqueued_by(operation)
+    return [*jobs, operation.then] if isinstance(operation, EnqueueBatch) else jobs
+
+
+def _payloads(operation: Operation) -> list[tuple[str, int]]:
+    """The objects that new jobs name as their payloads, with their sizes."""
+    jobs = _new_jobs(operation)
+    return [(job.payload_object, job.payload_size) for job in jobs if job.payload_object is not None]
 
 
 def _size_of(operation: Operation) -> int:

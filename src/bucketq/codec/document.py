@@ -22,6 +22,8 @@ from bucketq.signatures import Signature
 from bucketq.turns import TurnLine
 
 FORMAT = 9
+# Names of objects have room for twelve digits.
+Version = Annotated[int, Meta(ge=0, lt=10**12)]
 Day = Annotated[str, Meta(pattern=r"^\d{4}-[01]\d-[0-3]\d$")]
 
 
@@ -29,15 +31,15 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What stands before all else."""
 
     format: Count = 0
-    version: Count
+    version: Version
     sequence: Count = 0
     enqueued_total: Count = 0
     completed_total: Count = 0
     dead_total: Count = 0
     cancelled_total: Count = 0
     writers: Mapping[str, Signature] = {}
-    forgotten_version: Count = 0
-    collected_version: Count = 0
+    forgotten_version: Version = 0
+    collected_version: Version = 0
     epoch: Count = 0
 
 

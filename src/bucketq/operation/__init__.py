@@ -23,6 +23,7 @@ from bucketq.operation.claims import (
 )
 from bucketq.operation.lookups import Count, Find, FindBatch, Listed, ListInFile, LookUp, Refresh
 from bucketq.operation.operation import (
+    BATCH_OPERATIONS_MAX,
     Answers,
     Batch,
     Operation,
@@ -47,6 +48,7 @@ from bucketq.operation.segment_claims import (
 )
 
 __all__ = [
+    "BATCH_OPERATIONS_MAX",
     "Ack",
     "AckMany",
     "Adopt",

@@ -7,14 +7,53 @@ import msgspec
 from msgspec.structs import replace
 
 from bucketq.batches import NamedBatch
+from bucketq.dependents import Fates
+from bucketq.errors import ConfigurationError
 from bucketq.job import Job
-from bucketq.limits import Limits
+from bucketq.jobline import encode_job
+from bucketq.limits import Limits, check_limit
 from bucketq.loads import LoadMark
-from bucketq.schedule import Schedule
+from bucketq.new_job import INTEGER_MAX, check_name, check_new_job
+from bucketq.schedule import Schedule, check_schedule
 from bucketq.state import QueueState
 
 # What a queue has that another can take over.
 Holding = Job | NamedBatch | Schedule | Limits
+
+
+# Of an adopted job, without its payload: it is written with every commit.
+_LINE_BYTES_MAX = 256 * 1024
+
+
+def check_holding(holding: Holding) -> None:
+    """Raise ConfigurationError, or PayloadError, for what another queue cannot have had."""
+    match holding:
+        case Job():
+            _check_job(holding)
+        case NamedBatch():
+            check_name("a batch's id", holding.id)
+            if holding.batch.then is not None:
+                _check_job(holding.batch.then)
+        case Schedule():
+            check_schedule(holding)
+        case Limits():
+            for entrypoint in holding.paused:
+                check_name("an entrypoint", entrypoint)
+            for entrypoint, limit in holding.entrypoints.items():
+                check_limit(entrypoint, None, limit)
+            for limit_key, limit in holding.limit_keys.items():
+                check_limit(None, limit_key, limit)
+
+
+def _check_job(job: Job) -> None:
+    check_name("a job's id", job.id)
+    check_new_job(job)
+    size = len(encode_job(replace(job, payload=b"", after=())))
+    if size > _LINE_BYTES_MAX or max(job.attempts, job.crashes) > INTEGER_MAX:
+        raise ConfigurationError(
+            f"job {job.id} has {size} bytes without its payload, {job.attempts} attempts and {job.crashes}"
+            f" crashes; the limits are {_LINE_BYTES_MAX} bytes and {INTEGER_MAX}"
+        )
 
 
 class Adopt(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +95,7 @@ class Adopt(msgspec.Struct, frozen=True, gc=False):
         if state.loads.has(self.load, mark):
             return 0
         adopted = 0
-        fates: dict[str, bool | None] = dict(self.finished)
+        fates = Fates(self.finished)
         for holding in self.holdings:
             match holding:
                 case Job():

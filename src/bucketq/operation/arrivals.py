@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from bucketq.dependents import Fates
 from bucketq.job import Job
 from bucketq.loads import LoadMark
 from bucketq.new_job import IfExists
@@ -20,7 +21,7 @@ class Enqueue(msgspec.Struct, frozen=True, gc=False):
     finished: tuple[tuple[str, bool], ...] = ()
 
     def __call__(self, state: QueueState) -> list[Job]:
-        fates: dict[str, bool | None] = dict(self.finished)
+        fates = Fates(self.finished)
         return [state.enqueue(job, self.if_exists, fates) for job in self.jobs]
 
 
@@ -28,9 +29,11 @@ class EnqueueSegments(msgspec.Struct, frozen=True, gc=False):
     """Add the jobs of segments that were written before, in this order."""
 
     segments: tuple[Segment, ...]
+    # The objects with their payloads, as a broker found them in segments that a client wrote.
+    payloads: tuple[str, ...] = ()
 
     def __call__(self, state: QueueState) -> None:
-        state.enqueue_segments(self.segments)
+        state.enqueue_segments(self.segments, self.payloads)
 
 
 class EnqueueBatch(msgspec.Struct, frozen=True, gc=False):

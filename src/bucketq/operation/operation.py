@@ -44,10 +44,17 @@ from bucketq.operation.retelling import from_kept, to_keep, told_by
 from bucketq.operation.schedules import Fire, ListSchedules, PutSchedule, RemoveSchedule
 from bucketq.operation.segment_claims import DequeueSegment, HeartbeatSegment, ReleaseSegment, SettleSegment
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
+from bucketq.refusal import Refusal
 from bucketq.segment_lines import Question
 from bucketq.sessions import SessionMark
 from bucketq.state import QueueState
 from bucketq.trace_context import TraceContext
+
+# Of one client's batch: others wait until all of them are applied.
+BATCH_OPERATIONS_MAX = 5000
+# What is kept of the answers of a client's last batch, and the key of what stands for all of them.
+_KEPT_BYTES_MAX = 256 * 1024
+_ALL = "all"
 
 
 class Transact(msgspec.Struct, frozen=True, gc=False):
@@ -94,19 +101,26 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
                 for number, (operation, answer) in enumerate(zip(self.operations, answers, strict=True))
                 if (kept := to_keep(operation, answer)) is not None
             }
+            if len(msgspec.json.encode(kept)) > _KEPT_BYTES_MAX:
+                # Every commit would write them, so a client that did not hear them is not told again.
+                unknown = OutcomeUnknownError("the answers of this batch are too long to be told again")
+                kept = {_ALL: Refusal.of(unknown)}
             state.remember(self.session, self.number, kept, self.now)
         return Answers(state.version, answers)
 
     def _told_again(self, state: QueueState, mark: SessionMark) -> list[Any]:
         if mark.number > self.number:
             raise OutcomeUnknownError(f"batch {self.number} is older than the last one, {mark.number}")
+        if _ALL in mark.answers:
+            raise from_kept(mark.answers[_ALL], state, None)
         held: dict[str | None, list[Job]] = {}
         for job in state.in_progress_jobs():
             held.setdefault(job.token, []).append(job)
         return [
             from_kept(mark.answers[str(number)], state, operation)
             if str(number) in mark.answers
-            else operation and told_by(state, operation, held)
+            else operation
+            and told_by(state, operation.operation if isinstance(operation, Refuse) else operation, held)
             for number, operation in enumerate(self.operations)
         ]
 
@@ -126,9 +140,10 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
-    """Stands for an operation that was found to be wrong."""
+    """Stands for an operation that was found to be wrong, and that may have been right when it was sent."""
 
     error: Any
+    operation: Any
 
     def __call__(self, state: QueueState) -> None:
         raise self.error
@@ -216,7 +231,11 @@ def questions_of(operation: Operation) -> Iterator[Question]:
             for job in operation.jobs:
                 yield from map(Question, job.after)
                 if job.key is not None:
-                    yield Question(job.key, is_key=True)
+                    yield Question(job.key, "key")
+                if job.payload_object is not None:
+                    yield Question(job.payload_object, "payload_object")
+        case EnqueueSegments():
+            yield from (Question(name, "payload_object") for name in operation.payloads)
         case EnqueueBatch() | Load():
             yield from questions_of(operation.part)
         case Cancel() | Redrive() | Discard():

@@ -16,12 +16,11 @@ from typing import Any
 
 from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
 from bucketq.mint import Mint
-from bucketq.operation import Answers, Operation, Refresh, bytes_of
+from bucketq.operation import BATCH_OPERATIONS_MAX, Answers, Operation, Refresh, bytes_of
 from bucketq.pending import IfAbandoned, Pending, give_answer, refuse
 from bucketq.remote.brokers import Brokers
 from bucketq.remote.seeker import Seeker
 
-_OPERATIONS_MAX = 5000
 _BYTES_MAX = 8 * 1024 * 1024
 # A client that was silent for longer may be forgotten; it is remembered for twice as long.
 _IDLE_S = 300.0
@@ -122,7 +121,7 @@ class Lane:
             if pending.answer is not None and pending.answer.cancelled():
                 continue
             size += bytes_of(pending.operation)
-            if batch and (size > _BYTES_MAX or len(batch) >= _OPERATIONS_MAX):
+            if batch and (size > _BYTES_MAX or len(batch) >= BATCH_OPERATIONS_MAX):
                 self._gathered = self._gathered[number:]
                 return batch
             batch.append(pending)

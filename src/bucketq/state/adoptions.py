@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus
 from bucketq.batches import NamedBatch
-from bucketq.dependents import without
+from bucketq.dependents import Fates, without
 from bucketq.errors import KeyTakenError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
@@ -16,7 +16,7 @@ from bucketq.state.arrivals import WithArrivals
 class WithAdoptions(WithArrivals):
     """How what another queue had comes into this one."""
 
-    def adopt(self, job: Job, now: datetime, fates: dict[str, bool | None] | None = None) -> bool:
+    def adopt(self, job: Job, now: datetime, fates: Fates | None = None) -> bool:
         """Take over a job, which nobody holds, with its history; `fates` are those of `enqueue`.
 
         False if it is here, or another job has its unique key, or keeps it. A dead one is counted and
@@ -37,7 +37,7 @@ class WithAdoptions(WithArrivals):
                 self._tell(job, False, now)
             return is_adopted
         if job.payload_object is not None:
-            self._refuse_collected(job.payload_object)
+            self._check_payload(job.payload_object)
         self._make_room(line_bytes(job))
         # Its batch has counted it, where it died.
         dead = self._add(replace(job, batch=None))
@@ -51,7 +51,7 @@ class WithAdoptions(WithArrivals):
             return
         if (then := named.batch.then) is not None:
             if then.payload_object is not None:
-                self._refuse_collected(then.payload_object)
+                self._check_payload(then.payload_object)
             self._make_room(line_bytes(then))
         self.batches.adopt(named)
         self.changes += 1

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from bucketq.archived_job import FinishedStatus
-from bucketq.dependents import cancelled_at_once, placed
+from bucketq.dependents import Fates, cancelled_at_once, placed
 from bucketq.ending import Ending
 from bucketq.errors import ConfigurationError, JobNotFoundError, KeyTakenError
 from bucketq.expiry import is_expired
@@ -14,7 +14,8 @@ from bucketq.new_job import IfExists
 from bucketq.state.endings import WithEndings
 from bucketq.unique import Holder, holder_of
 
-_ID_BYTES = 40
+# An id in a list has quotes and a comma.
+_QUOTES = 3
 # What a kept key takes, about.
 _KEPT_KEY_BYTES = 80
 # Looking a member up in its class is slow.
@@ -28,7 +29,7 @@ class WithArrivals(WithEndings):
         self,
         job: Job,
         if_exists: IfExists = "return",
-        fates: dict[str, bool | None] | None = None,
+        fates: Fates | None = None,
         now: datetime | None = None,
     ) -> Job:
         """Put a new job at the end of its priority's line, or aside while it waits for others.
@@ -45,18 +46,17 @@ class WithArrivals(WithEndings):
             ended = self.cancelled_total + self.dead_total
             if (other := self._make_way(job, job.key, if_exists, now)) is not None:
                 return other
-            if fates and ended != self.cancelled_total + self.dead_total:
+            if fates is not None and ended != self.cancelled_total + self.dead_total:
                 # Who made way may have been waited for, and is not open any more.
-                for job_id in [job_id for job_id, fate in fates.items() if fate is None]:
-                    del fates[job_id]
+                fates.open.clear()
         if job.payload_object is not None:
-            self._refuse_collected(job.payload_object)
+            self._check_payload(job.payload_object)
         self._make_room(line_bytes(job))
         if not job.after:
             return self._add(job)
-        known = {} if fates is None else fates
+        known = Fates() if fates is None else fates
         job, reason = placed(job, lambda parent_id: self._fate(parent_id, known), now)
-        self._make_room(_ID_BYTES * len(job.after))
+        self._make_room(sum(len(one) + _QUOTES for one in job.after))
         job = self._add(job)
         if reason is not None:
             self._cancel(job, reason, now)
@@ -68,7 +68,7 @@ class WithArrivals(WithEndings):
         if self._table.get(then.id) or self.batches.get(then.id):
             raise ConfigurationError(f"job {then.id} is in the queue already")
         if then.payload_object is not None:
-            self._refuse_collected(then.payload_object)
+            self._check_payload(then.payload_object)
         self._make_room(line_bytes(then))
         self.batches.begin(then.id, total, then)
         self.changes += 1
@@ -110,20 +110,17 @@ class WithArrivals(WithEndings):
         self._expire(found, now)
         return None
 
-    def _fate(self, job_id: str, known: dict[str, bool | None]) -> bool | None:
+    def _fate(self, job_id: str, known: Fates) -> bool | None:
         """Whether a job has succeeded; None while that is open. Raises JobNotFoundError."""
         job = self._table.get(job_id)
-        if job is None and job_id in known:
-            return known[job_id]
+        if job is None and (job_id in known or job_id in known.open):
+            return known.get(job_id)
         found = job or self.look_up(job_id)
         if found is None and self.archives:
             raise JobNotFoundError(job_id)
-        match found:
-            case Job():
-                known[job_id] = False if found.status is JobStatus.DEAD else None
-            case Ending():
-                known[job_id] = found.succeeded
-            case None:
-                # Nobody can tell any more.
-                known[job_id] = True
+        if isinstance(found, Job) and found.status is not JobStatus.DEAD:
+            known.open.add(job_id)
+            return None
+        # Of one that is not found nobody can tell any more.
+        known[job_id] = found is None or (isinstance(found, Ending) and found.succeeded)
         return known[job_id]

@@ -13,8 +13,10 @@ from bucketq.backlog import SEGMENT_LINE_BYTES, at_hand, at_hand_of_key, overflo
 from bucketq.errors import ConfigurationError
 from bucketq.job import Job, JobStatus
 from bucketq.jobline import line_bytes
+from bucketq.object_name import begun_at
 from bucketq.passed import PassedJob
 from bucketq.segment import Key, Segment, key_of
+from bucketq.segment_lines import Question
 from bucketq.state.view import View
 from bucketq.unique import Holder
 
@@ -54,9 +56,14 @@ class WithBacklog(View):
                     break
         return list(soon.values())
 
-    def enqueue_segments(self, segments: Iterable[Segment]) -> None:
-        """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line."""
+    def enqueue_segments(self, segments: Iterable[Segment], payloads: Iterable[str] = ()) -> None:
+        """Put the jobs of segments, whose lines count from 1 on, at the end of their priority's line.
+
+        `payloads` are the objects with their payloads, if a client wrote them.
+        """
         segments = tuple(segments)
+        for name in payloads:
+            self._check_payload(name)
         bases = self.turns.give_segments(segments)
         moved = [segment.moved(self.sequence, base) for segment, base in zip(segments, bases, strict=True)]
         names = [segment.name for segment in (*self.backlog, *moved)]
@@ -75,6 +82,21 @@ class WithBacklog(View):
             self.enqueued_total += segment.count
         self.backlog = self.backlog.replaced((), moved)
         self.changes += 1
+
+    def _check_payload(self, name: str) -> None:
+        """Raise unless an object can be the payload of a new job, and is not that of another one."""
+        self._refuse_collected(name)
+        is_taken = self._table.has_payload(name) or self.batches.has_payload(name)
+        # A segment that was begun before the object holds no job with it.
+        begun, question = begun_at(name), Question(name, "payload_object")
+        if is_taken or any(
+            self.shelf.search(segment, question)
+            for segment in self.backlog.with_payloads()
+            if begun_at(segment.name) >= begun
+        ):
+            raise ConfigurationError(
+                f"{name} is the payload of another job already. Create an object for each job."
+            )
 
     def spill(self, parts: Iterable[tuple[Segment, Iterable[Job]]]) -> list[Segment]:
         """Let segments stand for waiting jobs, but for those that moved on meanwhile.

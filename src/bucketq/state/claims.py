@@ -1,10 +1,11 @@
 """Claims: what the holder of a job says, and what becomes of a job whose holder says nothing."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from bucketq.archived_job import FinishedStatus
+from bucketq.duration import later
 from bucketq.errors import ClaimLostError, JobCancelledError, JobNotFoundError
 from bucketq.expiry import is_expired, timed_out
 from bucketq.job import STALE, Attempt, Claim, Job, JobStatus, Outcome
@@ -13,7 +14,7 @@ from bucketq.state.endings import WithEndings, time_of_claim
 # Looking a member up in its class is slow.
 _COMPLETED = FinishedStatus.COMPLETED
 _QUEUED = JobStatus.QUEUED
-_TICK = timedelta(microseconds=1)
+_TICK_S = 1e-6
 _HISTORY_MAX = 8
 _HISTORY_ERROR_MAX = 500
 
@@ -32,7 +33,7 @@ class WithClaims(WithEndings):
         if self.kept_keys:
             self.kept_keys.prune(now)
         if job.key is not None and job.key_for_s:
-            self.kept_keys.keep(job.key, job.id, now + timedelta(seconds=job.key_for_s))
+            self.kept_keys.keep(job.key, job.id, later(now, job.key_for_s))
 
     def nack(
         self,
@@ -65,8 +66,8 @@ class WithClaims(WithEndings):
         if job.is_cancelled:
             raise JobCancelledError(job.id)
         previous = job.heartbeat_at
-        later = now if previous is None or now > previous else previous + _TICK
-        beaten = replace(job, heartbeat_at=later)
+        beaten_at = now if previous is None or now > previous else later(previous, _TICK_S)
+        beaten = replace(job, heartbeat_at=beaten_at)
         if progress is not None or note is not None:
             progress = job.progress if progress is None else progress
             beaten = replace(beaten, progress=progress, note=job.note if note is None else note)

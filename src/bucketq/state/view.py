@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import datetime
 from typing import NamedTuple
 
-from bucketq.archived_job import kept_payloads, line_of
+from bucketq.archived_job import beginning_of, kept_payloads
 from bucketq.ending import Ending
 from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus, time_within
@@ -83,7 +83,7 @@ class View(Contents):
         """A job as it stands, wherever that is, or how it ended; None if it is archived, or never was."""
         if job := self._table.get(job_id) or self.batches.follower(job_id):
             return job
-        if line := line_of(self.ledger.lines(), job_id):
+        if line := self.ledger.line_of(beginning_of(job_id)):
             return Ending.of_line(line)
         for part in self.ledger.parts():
             if part.may_hold(job_id) and (line := self.shelf.find_line(part, job_id)):

@@ -24,19 +24,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bucketq.archive import Archive, finished_since
-from bucketq.batches import JobBatch, NamedBatch
+from bucketq.batches import NamedBatch
 from bucketq.clock import SystemClock
 from bucketq.codec import encode
 from bucketq.codec.osqueue import decode_osqueue, is_osqueue
 from bucketq.embedded import DirectQueue
-from bucketq.errors import ConfigurationError, CorruptStateError, JobNotFoundError
+from bucketq.errors import ConfigurationError, CorruptStateError, JobNotFoundError, PayloadError
 from bucketq.job import Job, JobStatus
-from bucketq.limits import Limits
 from bucketq.loads import IMPORT, LoadMark, Loads
-from bucketq.new_job import check_name
 from bucketq.operation import Adopt, Holding
+from bucketq.operation.adoption import check_holding
 from bucketq.queue import Queue
-from bucketq.schedule import Schedule
 from bucketq.storage.file import LocalFileSystemStorage
 from bucketq.storage.memory import InMemoryStorage
 from bucketq.storage.port import Bucket, ObjectStoragePort
@@ -72,8 +70,8 @@ async def take_in(
     """Bring the jobs, batches, schedules and limits of a file into a queue.
 
     The file is an export, or the queue.json of bucketq, with its segments beside it, of jqueue or of osqueue.
-    Raises CorruptStateError if it cannot be read to its end, and ConfigurationError if it has an entrypoint
-    that no queue takes; then nothing was changed.
+    Raises CorruptStateError if it cannot be read to its end, and ConfigurationError if it has a job, a
+    schedule or a limit that no queue takes; then nothing was changed.
     """
     clock = SystemClock()
     with TemporaryDirectory() as folder:
@@ -200,10 +198,10 @@ def _look_through(path: Path) -> _Plan:
         if end is not None:
             raise CorruptStateError(f"{path} goes on after its end, in line {lines}. Nothing was changed.")
         digest.update(line)
-        for entrypoint in _entrypoints(item):
+        if not isinstance(item, Finished | End):
             try:
-                check_name("an entrypoint", entrypoint)
-            except ConfigurationError as error:
+                check_holding(item)
+            except (ConfigurationError, PayloadError) as error:
                 raise ConfigurationError(f"{path}, line {lines}: {error} Nothing was changed.") from None
         if isinstance(item, Job | NamedBatch):
             ids.add(item.id)
@@ -239,20 +237,6 @@ def _look_through(path: Path) -> _Plan:
         frozenset(followers),
         frozenset(wanted & ids),
     )
-
-
-def _entrypoints(item: Item) -> tuple[str, ...]:
-    """Those that a line names."""
-    match item:
-        case Job():
-            return (item.entrypoint,)
-        case Schedule():
-            return (item.job.entrypoint,)
-        case NamedBatch(batch=JobBatch(then=Job() as then)):
-            return (then.entrypoint,)
-        case Limits():
-            return (*item.paused, *item.entrypoints)
-    return ()
 
 
 def _items(path: Path) -> Iterator[tuple[int, bytes, Item]]:

@@ -1,11 +1,13 @@
 """Operations <-> messages."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from bucketq.errors import ConfigurationError, CorruptStateError
 from bucketq.failure import TRACE_MAX
+from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.new_job import check_if_exists
 from bucketq.operation import (
@@ -47,6 +49,8 @@ from bucketq.wire.limits import limit_message, limit_of
 from bucketq.wire.moments import EPOCH, MICROSECOND, microseconds, moment
 from bucketq.wire.schedules import schedule_message, schedule_of
 from bucketq.wire.segments import dequeue_segment_of, parts_of, segments_of
+
+_AHEAD_MAX = timedelta(days=1)
 
 
 def operation_message(operation: Operation) -> pb.Operation:
@@ -197,7 +201,7 @@ def operation_of(message: pb.Operation, now: datetime, mint: Mint | None = None)
             part: Enqueue | EnqueueSegments = _enqueue_of(batch.jobs, now, mint)
             if batch.HasField("segments"):
                 part = EnqueueSegments(segments_of(batch.segments.segments))
-            return EnqueueBatch(new_job_of(batch.then, now, mint), part, now)
+            return EnqueueBatch(_sent_job(batch.then, now, mint), part, now)
         case "adopt":
             return _adopt_of(message.adopt, now)
         case "find_batch":
@@ -307,8 +311,14 @@ def _enqueue_message(operation: Enqueue) -> pb.EnqueueRequest:
 
 
 def _enqueue_of(message: pb.EnqueueRequest, now: datetime, mint: Mint | None) -> Enqueue:
-    jobs = tuple(new_job_of(job, now, mint) for job in message.jobs)
+    jobs = tuple(_sent_job(job, now, mint) for job in message.jobs)
     return Enqueue(jobs, check_if_exists(message.if_exists or "return"), tuple(message.finished.items()))
+
+
+def _sent_job(message: pb.NewJob, now: datetime, mint: Mint | None) -> Job:
+    job = new_job_of(message, now, mint)
+    # A clock that is far ahead must not put the job into the archive of a day that does not come.
+    return job if job.created_at <= now + _AHEAD_MAX else replace(job, created_at=now + _AHEAD_MAX)
 
 
 def _adopt_of(message: pb.AdoptRequest, now: datetime) -> Adopt:
