@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from bucketq.archive_name import ARCHIVE, hour_of
 from bucketq.errors import CorruptStateError
-from bucketq.job import STALE, TIMED_OUT, Attempt, Count, Job, Moment, Outcome, payload_json
+from bucketq.job import STALE, TIMED_OUT, Attempt, Count, Job, Moment, Outcome, Size, payload_json
 from bucketq.jobline import UNREADABLE, is_json_line
 
 FORMAT = 1
@@ -98,7 +98,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     error: str | None = None
     payload: bytes = b""
     payload_object: str | None = None
-    payload_size: Count = 0
+    payload_size: Size = 0
     run_at: Moment | None = None
     key: str | None = None
     tenant: str | None = None

@@ -16,6 +16,8 @@ from bucketq.trace_context import Traceparent, Tracestate
 INTEGER_MAX = 2**63 - 1
 Whole = Annotated[int, Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Count = Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
+# Older brokers took any. A wrong one is found out by whoever reads the object.
+Size = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -91,8 +93,7 @@ class Job(
     entrypoint: str
     payload: bytes = b""
     payload_object: PayloadName | None = None
-    # A wrong one is found out by whoever reads the object.
-    payload_size: Annotated[int, Meta(ge=0)] = 0
+    payload_size: Size = 0
     status: JobStatus = JobStatus.QUEUED
     priority: Whole = 0
     created_at: Moment

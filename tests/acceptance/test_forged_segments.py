@@ -18,6 +18,7 @@ from tests.acceptance.served import served, url_of
 
 SECRET, TOKEN = new_token("web", ["producer"])
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PAYLOAD = {"payload_object": "payloads/000000000000-00000000000000aa", "payload_size": 1}
 FORGED = {
     "attempts": {"attempts": 5},
     "crashes": {"crashes": 2},
@@ -31,14 +32,19 @@ FORGED = {
     "an object that is no payload": {"payload_object": "archive/2026-01-01T00/1.json", "payload_size": 1},
     "a long id": {"id": "1" * 5000},
     "place": {"sequence": 1},
+    "a place behind all": {"sequence": 10**15},
+    "a turn behind all": {"turn": 10**15},
+    "a time after all": {"created_at": datetime(9999, 1, 1, tzinfo=UTC)},
+    "a payload that is not there": PAYLOAD,
     "cancelled": {"is_cancelled": True},
     "max_crashes": {"max_crashes": 0},
     "a unique key": {"key": "k"},
 }
-PAYLOAD = {"payload_object": "payloads/000000000000-00000000000000aa", "payload_size": 1}
 # What the second of three jobs is like, and what the entry says.
 FORGED_ENTRIES = [
     ({}, {"ids": ("zz", "zz")}),
+    ({}, {"ids": ("", "z" * 100_000)}),
+    ({}, {"limit_key": ""}),
     ({}, {"tenant": "acme"}),
     ({}, {"limit_key": "gpu"}),
     ({}, {"payloads": 1}),

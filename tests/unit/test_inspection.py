@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from bucketq import ConfigurationError, Job, JobStatus
+from bucketq.batches import JobBatch, NamedBatch
 from bucketq.broker.inspection import inspected
 from bucketq.errors import PayloadError
 from bucketq.failure import ERROR_MAX
@@ -17,20 +18,25 @@ from bucketq.operation import (
     AckMany,
     Adopt,
     Bury,
+    Crash,
     Dequeue,
     DequeueSegment,
     Enqueue,
     EnqueueBatch,
     EnqueueSegments,
+    Find,
+    FindBatch,
     Heartbeat,
     HeartbeatMany,
+    LookUp,
     Nack,
     Release,
+    ReleaseSegment,
     SettleSegment,
     Transact,
 )
 from bucketq.operation.limits import Pause, Resume, SetLimit
-from bucketq.operation.schedules import PutSchedule
+from bucketq.operation.schedules import PutSchedule, RemoveSchedule
 from bucketq.operation.settlements import Cancel, Discard, Redrive, SettleMany
 from bucketq.schedule import Schedule
 from bucketq.segment import Segment
@@ -70,6 +76,20 @@ WRONG = {
         THEN, EnqueueSegments((LONG_SEGMENT,)), NOW
     ),
     "a payload that is no payload": Enqueue((replace(JOB, payload_object="archive/1"),)),
+    "a payload that is a segment": Enqueue(
+        (replace(JOB, payload_object="backlog/000000000000-00000000000000aa.json"),)
+    ),
+    "a payload within, and one beside": Enqueue((replace(JOB, payload=b"1", payload_object=PAYLOAD),)),
+    "to do a job again of too long a name": Enqueue((replace(JOB, redrive_of="x" * 100_000),)),
+    "to wait for too long a name": Enqueue((replace(JOB, after=(LONG,)),)),
+    "to wait for nobody": Enqueue((replace(JOB, after=("",)),)),
+    "to wait for too many": Enqueue((replace(JOB, after=tuple(map(str, range(1001)))),)),
+    "a time before all": Enqueue((replace(JOB, created_at=datetime(1, 1, 1, tzinfo=UTC)),)),
+    "a time after all": Enqueue((replace(JOB, created_at=datetime(9999, 1, 1, tzinfo=UTC)),)),
+    "more attempts than all": Enqueue((replace(JOB, max_attempts=2**64 - 1),)),
+    "more crashes than all": Enqueue((replace(JOB, max_crashes=2**64 - 1),)),
+    "a key for ever": Enqueue((replace(JOB, key="k", key_for_s=1e308),)),
+    "a timeout that is no number": Enqueue((replace(JOB, timeout_s=float("nan")),)),
     "a job of a batch alone": Enqueue((OF_BATCH,)),
     "a priority beyond all": Enqueue((replace(JOB, priority=2**60),)),
     "a batch whose jobs are of another": EnqueueBatch(THEN, Enqueue((replace(OF_BATCH, batch="x"),)), NOW),
@@ -86,6 +106,23 @@ WRONG = {
     "a wrong limit to adopt": Adopt("load", 1, (Limits(entrypoints={"mail": NO_RATE}),), NOW),
     "a pause that is too long to adopt": Adopt("load", 1, (Limits(paused=(LONG,)),), NOW),
     "a wrong limit of a key to adopt": Adopt("load", 1, (Limits(limit_keys={"k": NO_RATE}),), NOW),
+    "a batch to adopt of too long a name": Adopt(
+        "load", 1, (NamedBatch(LONG, JobBatch(total=1, left=1)),), NOW
+    ),
+    "a job to adopt that was tried too often": Adopt("load", 1, (replace(JOB, attempts=2**60),), NOW),
+    "a job to adopt with a long error": Adopt("load", 1, (replace(JOB, error="x" * 300_000),), NOW),
+    "an adoption that has seen too much": Adopt("load", 1, (), NOW, seen=LONG),
+    "to settle a job of too long a name": Ack(Claim(LONG, "t"), NOW),
+    "to settle by too long a token": Ack(Claim("1", LONG), NOW),
+    "to settle many, one of too long a name": AckMany((CLAIM, Claim(LONG, "t")), NOW),
+    "to give back a job of too long a name": Release((Claim(LONG, "t"),)),
+    "to give back a segment of too long a name": ReleaseSegment(Claim(LONG, "t")),
+    "a crash of too long a name": Crash(Claim(LONG, "t"), NOW),
+    "a part of a transaction of too long a name": Transact((Ack(Claim(LONG, "t"), NOW),)),
+    "to find too long a name": Find(LONG),
+    "to look up too long a name": LookUp(LONG),
+    "to find a batch of too long a name": FindBatch(LONG),
+    "to end a schedule of too long a name": RemoveSchedule(LONG),
     "progress beyond the end": Heartbeat(CLAIM, NOW, 2.0),
     "progress of one of many": HeartbeatMany((Heartbeat(CLAIM, NOW), Heartbeat(CLAIM, NOW, 2.0))),
     "a claim without a token": Dequeue("mail", 1, "", NOW),
@@ -103,6 +140,13 @@ WRONG = {
     "to redrive nothing": Redrive("", "2", NOW),
     "to redrive as nothing": Redrive("1", "", NOW),
     "to discard nothing among many": SettleMany((Discard("1"), Discard(""))),
+    "a schedule of too long a job's name": PutSchedule(replace(SCHEDULE, job=replace(JOB, id=LONG)), NOW),
+    "a schedule that comes too often": PutSchedule(
+        replace(SCHEDULE, every_s=0.0, cron="0-59," * 10**5 + "0 * * * *"), NOW
+    ),
+    "a schedule of jobs that may begin for ever": PutSchedule(
+        replace(SCHEDULE, job=replace(JOB, expires_at=datetime(9999, 1, 1, tzinfo=UTC))), NOW
+    ),
     "a schedule of a wrong job": PutSchedule(replace(SCHEDULE, job=replace(JOB, entrypoint=LONG)), NOW),
     "a wrong schedule": PutSchedule(replace(SCHEDULE, every_s=-1.0), NOW),
     "to pause nothing": Pause(""),
@@ -129,6 +173,14 @@ def test_a_result_that_is_no_line_of_json_is_refused(result):
     for operation in (Ack(CLAIM, NOW, result), AckMany((CLAIM, CLAIM), NOW, (b"", result))):
         with pytest.raises(PayloadError):
             inspected(operation)
+
+
+def test_what_is_refused_is_named_in_few_words():
+    """A refusal may be kept in queue.json."""
+    for operation in WRONG.values():
+        with pytest.raises(ConfigurationError) as refused:
+            inspected(operation)
+        assert len(str(refused.value)) < 1500
 
 
 def test_a_huge_error_is_cut():

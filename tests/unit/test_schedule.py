@@ -10,6 +10,7 @@ from bucketq import ConfigurationError, Job, PayloadError, QueueState, ScheduleN
 from bucketq.codec import decode, encode
 from bucketq.job import Claim
 from bucketq.mint import time_of
+from bucketq.operation import Dequeue
 from bucketq.schedule import PAYLOAD_BYTES_MAX, SCHEDULES_MAX, new_schedule
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -217,6 +218,50 @@ def test_a_time_zone_that_is_unknown_here_is_left_to_others():
     assert state.schedules.get("s").next_at == NOW + 30 * MINUTE
 
 
+def test_every_value_of_every_field_is_not_too_long():
+    every = [
+        ",".join(map(str, values)) for values in (range(60), range(24), range(1, 32), range(1, 13), range(7))
+    ]
+    assert schedule(cron=" ".join(every)).next_at == NOW + MINUTE
+
+
+# What somebody may have written into the file, and what an older broker let pass.
+ABSURD = {
+    "a cron that is too long": ("cron", b'"cron":"' + b"0-59," * 200_000 + b'0 * * * *"'),
+    "a time zone that is too long": ("cron", b'"cron":"30 12 * * *","tz":"' + b"x" * 200_000 + b'"'),
+    "too many seconds": ("every", b'"every_s":1e308'),
+    "too few seconds": ("every", b'"every_s":1e-9'),
+    "no seconds": ("every", b'"missed":"all"'),
+    "the year 1": ("next", b'"next_at":"0001-01-01T00:00:00Z"'),
+    "a job that may begin for ever": (
+        "job",
+        b'"created_at":"0001-01-01T00:00:00Z","expires_at":"9999-01-01T00:00:00Z"',
+    ),
+}
+SPELT = {
+    "cron": b'"cron":"30 12 * * *"',
+    "every": b'"every_s":77.0',
+    "next": b'"next_at":"2026-01-01T12:01:17Z"',
+    "job": b'"created_at":"2026-01-01T12:00:00Z"',
+}
+
+
+@pytest.mark.parametrize(("what", "absurd"), ABSURD.values(), ids=ABSURD)
+def test_absurd_times_in_the_file_stop_no_other_schedule_and_no_claim(what, absurd):
+    state = scheduled(cron="30 12 * * *") if what == "cron" else scheduled(every=77)
+    state.put_schedule(schedule("other", every=60), NOW)
+    content = encode(state)
+    assert SPELT[what] in content
+    state = decode(content.replace(SPELT[what], absurd, 1))
+    for hours in (1, 2):
+        now = NOW + hours * HOUR
+        assert state.claimable(None, now)
+        assert state.apply(Dequeue(None, 5, "t", now))[0].run_at == now
+        assert not state.claimable(None, now)
+    assert absurd in encode(state), "it stays as it is, for somebody to look at"
+    state.remove_schedule("s")
+
+
 def test_removing_a_schedule_leaves_its_jobs():
     state = scheduled(every=60)
     state.fire(NOW + MINUTE)
@@ -245,6 +290,13 @@ def test_removing_a_schedule_leaves_its_jobs():
         {"cron": "* * * * *", "tz": "../etc/passwd"},
         {"cron": "* * * * *", "tz": ""},
         {"cron": "* * * * *", "tz": None},
+        {"cron": "0-59," * 100_000 + "0 * * * *"},
+        {"cron": f"{'0' * 500} * * * *"},
+        {"cron": ",".join("0" * 151) + " * * * *"},
+        {"cron": "* * * * *", "tz": "x" * 101},
+        {"every": 1e11},
+        {"every": 60, "now": datetime(1, 1, 1, tzinfo=UTC)},
+        {"every": 60, "redrive_of": "x" * 251},
         {"every": 60, "missed": "some"},
         {"every": 60, "name": ""},
         {"every": 60, "name": "x" * 251},
