@@ -12,7 +12,7 @@ somebody else takes the next one.
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -123,7 +123,7 @@ class Ledger:
             self._index, self._indexed, self._indexed_sealed = {}, 0, self.sealed
             for batch in self.sealed.values():
                 self._index.update((_beginning(line), line) for line in batch.lines)
-        for entry in islice(self.finished, self._indexed, None):
+        for entry in self.finished[self._indexed :]:
             self._index[_beginning(entry.line)] = entry.line
         self._indexed = len(self.finished)
         return self._index.get(beginning)
