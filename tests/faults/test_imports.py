@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from bucketq import BrokerQueue, Settings
+from bucketq import BrokerQueue, ConfigurationError, Settings
 from bucketq.archive import Archive
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from bucketq.transfer import export, intake, take_in
@@ -132,3 +132,31 @@ async def test_a_job_that_a_file_has_twice_comes_once(tmp_path):
     assert set(done.values()) == {1}
     assert len(done) == 101, "the batch has ended"
     assert await imported(storage, file) == told._replace(added=0, before=100)
+
+
+@pytest.mark.parametrize(
+    ("at", "change"),
+    [
+        (b'"entrypoint":"mail"', b'"entrypoint":"mail","priority":9007199254740993'),
+        (b'"entrypoint":"mail"', b'"entrypoint":"mail","attempts":9007199254740993'),
+        (b'"entrypoint":"mail"', b'"entrypoint":"mail","redrive_of":"' + b"x" * 100_000 + b'"'),
+        (b'"entrypoint":"mail"', b'"entrypoint":"mail","note":"' + b"x" * 300_000 + b'"'),
+        (b'"created_at":"20', b'"created_at":"99'),
+        (b'"every_s":60.0', b'"every_s":1e308'),
+        (b'"rate":1.0', b'"rate":1e-300'),
+    ],
+)
+@virtual_time
+async def test_an_import_that_no_queue_takes_changes_nothing(tmp_path, at, change):
+    async with queue(FaultyStorage()) as q:
+        await q.enqueue("mail")
+        await q.schedule("poll", "poll", every=60)
+        await q.limit("mail", rate=1)
+        path = await exported(q, tmp_path / "file.jsonl")
+    content = path.read_bytes()
+    assert at in content
+    path.write_bytes(content.replace(at, change, 1))
+    storage = FaultyStorage()
+    with pytest.raises(ConfigurationError, match=r"line .* Nothing was changed"):
+        await imported(storage, path)
+    assert (await queue(storage).read_file()).version == 0

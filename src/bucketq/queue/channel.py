@@ -14,7 +14,6 @@ from bucketq.archive import Archive
 from bucketq.clock import Clock, SystemClock
 from bucketq.ending import Ending
 from bucketq.errors import (
-    ConfigurationError,
     JobNotFoundError,
     ParentsUnknownError,
     QueueClosedError,
@@ -22,7 +21,7 @@ from bucketq.errors import (
 )
 from bucketq.job import Job
 from bucketq.mint import Mint
-from bucketq.new_job import JobOptions, is_text, new_job, with_trace
+from bucketq.new_job import JobOptions, check_name, new_job, with_trace
 from bucketq.operation import Adopt, Enqueue, EnqueueBatch, Operation, Transact, enqueued_by, knowing
 from bucketq.payload import LargePayloads, payload_bytes
 from bucketq.pending import IfAbandoned, ignore
@@ -65,8 +64,7 @@ class Channel(ABC):
 
     @worker.setter
     def worker(self, name: str) -> None:
-        if not name or not is_text(name):
-            raise ConfigurationError(f"a worker's name is a non-empty string, not {name!r}")
+        check_name("a worker's name", name)
         self._worker = name
 
     async def apply(self, operation: Operation) -> Any:

@@ -10,12 +10,16 @@ from bucketq.broker.calls.looking import Nothing
 from bucketq.broker.calls.new_job import SingleJob
 from bucketq.broker.calls.shapes import IF_BASE64, Name, Seconds
 from bucketq.new_job import NAME_MAX
-from bucketq.schedule import EVERY_MIN_S, Missed
+from bucketq.schedule import CRON_MAX, EVERY_MIN_S, TZ_MAX, Missed
 from bucketq.told import ScheduleTold, Told
 
 # Not all that is wrong with them can be said in a pattern.
-Cron = Annotated[str, Meta(extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})]
-TimeZone = Annotated[str, Meta(extra_json_schema={"format": "time-zone", "examples": ["Europe/Vienna"]})]
+Cron = Annotated[
+    str, Meta(max_length=CRON_MAX, extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})
+]
+TimeZone = Annotated[
+    str, Meta(max_length=TZ_MAX, extra_json_schema={"format": "time-zone", "examples": ["Europe/Vienna"]})
+]
 Every = Annotated[float, Meta(ge=EVERY_MIN_S, lt=1e11)]
 
 

@@ -1,6 +1,7 @@
 """Transactions: several changes in one commit, or none."""
 
 from bucketq.errors import BucketQError, JobNotFoundError
+from bucketq.job import JobStatus
 from bucketq.testing.contract.suite import QueueSuite, raises
 
 
@@ -18,6 +19,19 @@ class Transactions(QueueSuite):
             state = await q.read_state()
             assert state.find(done.id) is None
             assert [job.id for job in state.queued_jobs()] == [failed.id, following.id]
+
+    async def test_a_job_that_waits_for_others_is_blocked_in_a_transaction_too(self) -> None:
+        async with self.open() as q:
+            first = await q.enqueue("mail")
+            async with q.transaction() as t:
+                parent = t.enqueue("mail")
+                children = [t.enqueue("mail", after=[one]) for one in (first, parent)]
+                late = t.enqueue("mail", after=[first], delay=60)
+            assert (parent.status, late.status) == (JobStatus.QUEUED, JobStatus.BLOCKED)
+            for child in children:
+                found = await q.find(child)
+                assert found is not None
+                assert child.status is found.status is JobStatus.BLOCKED
 
     async def test_a_transaction_of_which_one_part_fails_leaves_nothing(self) -> None:
         async with self.open() as q:
