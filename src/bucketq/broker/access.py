@@ -100,7 +100,7 @@ class Caller:
             self.need_to_create()
             return
         self.need(_ROLES.get(type(operation), Role.ADMIN))
-        for claim in _claims_of(operation):
+        for claim in claims_in(operation):
             self.check_claim(claim)
 
     def limited(self, operation: Operation) -> Operation:
@@ -143,7 +143,8 @@ _ROLES: dict[type, Role] = {
 }
 
 
-def _claims_of(operation: Operation) -> Iterator[Claim]:
+def claims_in(operation: Operation) -> Iterator[Claim]:
+    """Every claim that an operation names."""
     match operation:
         case Release():
             yield from operation.claims

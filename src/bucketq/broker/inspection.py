@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from bucketq.broker.access import claims_in
 from bucketq.duration import seconds_of
 from bucketq.errors import ConfigurationError
 from bucketq.failure import error_text
-from bucketq.job import Claim, Job, JobStatus
+from bucketq.job import Job, JobStatus
 from bucketq.limits import check_limit
 from bucketq.new_job import NAME_MAX, check_name, check_new_job
 from bucketq.object_name import PAYLOADS, is_payload_name
@@ -20,7 +21,6 @@ from bucketq.operation import (
     AckMany,
     Adopt,
     Bury,
-    Crash,
     Dequeue,
     DequeueSegment,
     Enqueue,
@@ -33,11 +33,8 @@ from bucketq.operation import (
     LookUp,
     Nack,
     Operation,
-    Release,
-    ReleaseSegment,
     SettleSegment,
     Transact,
-    claims_of,
 )
 from bucketq.operation.adoption import check_holding
 from bucketq.operation.limits import Pause, Resume, SetLimit
@@ -55,8 +52,10 @@ _ID_BEGINNING_MAX = 13
 
 def inspected(operation: Operation) -> Operation:
     """The operation, if it can be applied without harm; it comes from another process."""
-    for claim in claims_of(operation):
-        _check_claim(claim)
+    for claim in claims_in(operation):
+        # What is refused is kept with its message, and written with every commit.
+        check_length("a job's id", claim.job_id)
+        check_length("a token", claim.token or "?")
     match operation:
         case Enqueue():
             for job in operation.jobs:
@@ -79,11 +78,6 @@ def inspected(operation: Operation) -> Operation:
             check_wanted(operation.wanted if isinstance(operation, Dequeue) else operation.entrypoint)
             check_length("a token", operation.token)
             check_length("a worker's name", operation.worker or "?")
-        case Release():
-            for claim in operation.claims:
-                _check_claim(claim)
-        case Crash() | ReleaseSegment():
-            _check_claim(operation.claim)
         case Find() | LookUp():
             check_length("a job's id", operation.job_id)
         case FindBatch():
@@ -133,9 +127,8 @@ def inspect_segment(
     unique key, and the entry describes them. Their places and turns count from 1 to `last_place`. The objects
     that they name are added to `payloads`, with their sizes.
     """
-    for beginning in segment.ids:
-        if len(beginning) > _ID_BEGINNING_MAX:
-            raise ConfigurationError(f"the ids of {segment.name} have up to {_ID_BEGINNING_MAX} characters")
+    if max(map(len, segment.ids)) > _ID_BEGINNING_MAX:
+        raise ConfigurationError(f"the ids of {segment.name} have up to {_ID_BEGINNING_MAX} characters")
     last: Key | None = None
     places, before = set[int](), len(payloads)
     for job in jobs:
@@ -210,12 +203,6 @@ def _check_job(job: Job) -> None:
             f" {job.payload_object[:NAME_MAX]!r}"
         )
     check_new_job(job)
-
-
-def _check_claim(claim: Claim) -> None:
-    # What is refused is kept with its message, and written with every commit.
-    check_length("a job's id", claim.job_id)
-    check_length("a token", claim.token or "?")
 
 
 def _check_adoption(operation: Adopt) -> None:

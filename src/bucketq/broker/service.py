@@ -76,13 +76,11 @@ class Service:
         """The operation, if it is not too large. A claim gets fewer jobs than it wants."""
         if isinstance(operation, Dequeue):
             return replace(operation, batch_size=min(operation.batch_size, self._allowance.batch_max))
-        jobs = _new_jobs(operation)
         parts = len(operation.parts) if isinstance(operation, SettleMany) else 0
         self.check_amount(max(len(enqueued_by(operation)), sum(1 for _ in claims_of(operation)), parts))
         most = self.broker.settings.payload_bytes_max
-        for job in jobs:
-            if max(len(job.payload), job.payload_size) > most:
-                size = max(len(job.payload), job.payload_size)
+        for size in (max(len(job.payload), job.payload_size) for job in _new_jobs(operation)):
+            if size > most:
                 raise TooLargeError(f"a payload has {most} bytes at most, not {size}")
         return operation
 

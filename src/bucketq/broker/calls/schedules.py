@@ -14,12 +14,10 @@ from bucketq.schedule import CRON_MAX, EVERY_MIN_S, TZ_MAX, Missed
 from bucketq.told import ScheduleTold, Told
 
 # Not all that is wrong with them can be said in a pattern.
-Cron = Annotated[
-    str, Meta(max_length=CRON_MAX, extra_json_schema={"format": "cron", "examples": ["30 9 * * MON-FRI"]})
-]
-TimeZone = Annotated[
-    str, Meta(max_length=TZ_MAX, extra_json_schema={"format": "time-zone", "examples": ["Europe/Vienna"]})
-]
+_CRON = {"format": "cron", "examples": ["30 9 * * MON-FRI"]}
+_ZONE = {"format": "time-zone", "examples": ["Europe/Vienna"]}
+Cron = Annotated[str, Meta(max_length=CRON_MAX, extra_json_schema=_CRON)]
+TimeZone = Annotated[str, Meta(max_length=TZ_MAX, extra_json_schema=_ZONE)]
 Every = Annotated[float, Meta(ge=EVERY_MIN_S, lt=1e11)]
 
 
