@@ -21,14 +21,15 @@ is handed back, to be submitted again when the segment is on the shelf.
 """
 
 import logging
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple
 
 from bucketq.account import Account
 from bucketq.archive_name import version_of_batch
 from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
+from bucketq.deadline import ANSWER_S, in_time, last_since_s, refuse_late, with_time
 from bucketq.errors import (
     CASConflictError,
     NotWrittenError,
@@ -114,8 +115,11 @@ class Committer:
         self._watch = StaleWatch(settings.stale_after_s)
         self._overdue = Overdue(self._watch, clock)
         self.riders = Riders(self._watch, settings.stale_after_s, clock)
-        # Since when the storage has not answered.
+        # Since when the storage has not answered, and its last error since it did.
         self._blind_since_s: float | None = None
+        self._trouble: Exception | None = None
+        # Whether a write of the batch was sent that may land; whether a caller was given an error meanwhile.
+        self._may_land = self._has_left = False
         self._writer = mint.token()
         self._number = 0
 
@@ -124,14 +128,24 @@ class Committer:
         self._number += 1
         riders = self.riders.take()
         self.is_busy = True
+        self._may_land = self._has_left = False
+        began_s = self._clock.monotonic_s()
+        # Commits that are meant to be apart are not late.
+        limit_s = self._settings.retry_for_s + max(self.pace.wanted_s, self.account.interval_s())
+        since_s = last_since_s(batch, began_s)
+        patience = Patience(limit_s, self._backoff, self._clock, self._mint, since_s)
         try:
-            answers = await self._settle(batch, riders)
+            if self._trouble is not None and began_s - since_s > max(limit_s, ANSWER_S):
+                raise self._trouble
+            work = self._settle(batch, riders, patience)
+            answers = await in_time(work, batch, limit_s, self._clock, self._gave_up)
         except Exception as error:
             self.figures.unknown_unsettled += isinstance(error, OutcomeUnknownError)
             self.riders.put_back(riders)
+            now_s = self._clock.monotonic_s()
             # Whatever the cache holds of this batch must not outlive its failure.
             self.state = None
-            answers = [(pending, error) for pending in batch]
+            answers = [(pending, with_time(error, now_s - pending.since_s)) for pending in batch]
         except BaseException:
             self.state = None
             refuse(batch, None)
@@ -148,6 +162,16 @@ class Committer:
                 rest.amends.append(amends)
         return rest
 
+    async def fetch(self, fetching: Coroutine[Any, Any, None], deferred: list[Pending]) -> list[Pending]:
+        """Wait for a segment; return those who need it, with their whole time again: there is progress."""
+        late = StorageError(f"a segment beside {describe(self._storage)} was not read in time")
+        try:
+            await in_time(fetching, deferred, self._settings.retry_for_s, self._clock, lambda: late)
+        except Exception as error:
+            refuse_late(deferred, error, self._clock.monotonic_s())
+            return []
+        return [pending._replace(since_s=self._clock.monotonic_s()) for pending in deferred]
+
     @property
     def interval_s(self) -> float:
         """How far commits have to be apart now: as is wanted, as the storage bears, as the budget allows."""
@@ -159,9 +183,17 @@ class Committer:
             return 0.0
         return max(0.0, min(self.sent_s + interval_s - self._clock.monotonic_s(), interval_s - waited_s))
 
-    async def _settle(self, batch: list[Pending], riders: dict[str, Heartbeat]) -> Outcomes:
+    def _gave_up(self) -> Exception:
+        """What a caller is told whose time is up."""
+        self._has_left = True
+        if self._trouble is None:
+            self._trouble = StorageError(f"{describe(self._storage)} has not answered")
+        return _unknown(self._trouble) if self._may_land else self._trouble
+
+    async def _settle(
+        self, batch: list[Pending], riders: dict[str, Heartbeat], patience: Patience
+    ) -> Outcomes:
         began_s = self._clock.monotonic_s()
-        patience = Patience(self._settings.retry_for_s, self._backoff, self._clock, self._mint)
         is_current = self._settings.sole_writer
         # A conflict would cost some milliseconds.
         if self.state is None or (not is_current and self.lookout.has_changed(self.etag)):
@@ -189,11 +221,12 @@ class Committer:
         assert self.state is not None
         state = self.state
         changes_before = state.changes
+        self._has_left = False
         self._overdue.end_attempts(state)
         self._overdue.requeue_silent(state, batch, riders.values())
         answers: Outcomes = []
         for pending in batch:
-            if pending.answer is None or not pending.answer.cancelled():
+            if pending.answer is None or not pending.answer.done():
                 searching, findings = pending.searching()
                 self.shelf.serve(findings)
                 outcome = _outcome(state, pending.operation)
@@ -240,13 +273,20 @@ class Committer:
         unanswered: Exception | None = None
         first_sent_s = self._clock.monotonic_s()
         while True:
+            if self._has_left and unanswered is None:
+                # A caller was told that nothing was written: these bytes would write what it asked for.
+                self.state = None
+                await self._look(patience)
+                return False
             try:
+                self._may_land = True
                 self.etag = await self._put(pieces)
             except UnusableStorageError as error:
                 if unanswered:
                     raise _unknown(unanswered) from error
                 raise
             except NotWrittenError as error:
+                self._may_land = unanswered is not None
                 self._note(error, patience)
                 if patience.is_exhausted():
                     if unanswered:
@@ -260,10 +300,7 @@ class Committer:
                 is_last = patience.is_exhausted()
                 await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
-                    if isinstance(error, SlowDownError):
-                        # Commits land, if only those of others: then this one will too.
-                        is_last = False
-                        patience.renew()
+                    self._may_land = False
                     if not self._is_in_what_was_found(version, error, is_last):
                         return False
                     self._note_landing(version, dropped, first_sent_s)
@@ -312,8 +349,8 @@ class Committer:
             self.figures.unknown_lost += 1
         if is_last:
             raise CASConflictError(
-                f"other writers were faster for {self._settings.retry_for_s:g} s; nothing was"
-                " changed. Try again, or let one BrokerQueue write for many callers."
+                "other writers were faster on every try; nothing was changed. Try again, or let one"
+                " BrokerQueue write for many callers."
             ) from error
         return False
 
@@ -360,11 +397,13 @@ class Committer:
         self._watch.observe_all(self.state, self._clock.monotonic_s())
 
     def _see(self) -> None:
+        self._trouble = None
         if self._blind_since_s is not None:
             self._watch.excuse(self._clock.monotonic_s() - self._blind_since_s)
             self._blind_since_s = None
 
     def _note(self, error: Exception, patience: Patience) -> None:
+        self._trouble = error
         if isinstance(error, SlowDownError):
             self.pace.slow_down()
         if not isinstance(error, CASConflictError):

@@ -22,7 +22,7 @@ from bucketq.group import GroupCommit
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
-from bucketq.pending import IfAbandoned, Pending, refuse
+from bucketq.pending import IfAbandoned, Pending
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.segment import Needed
@@ -125,7 +125,7 @@ class DirectQueue(EmbeddedQueue):
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         writer = self._writer()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        pending = Pending(operation, answer, if_abandoned)
+        pending = Pending(operation, answer, if_abandoned, since_s=self._clock.monotonic_s())
         # In a task of its own: a caller that is cancelled must not tear a write apart.
         commit = asyncio.create_task(writer.commit(pending), name="bucketq commit")
         _running.add(commit)
@@ -181,12 +181,9 @@ class _Writer:
                 self.upkeep.release(fetched)
             deferred, fetched = [], []
             for segments, needing in rest.deferred.items():
-                try:
-                    await self.upkeep.fetch(segments)
+                if again := await self.committer.fetch(self.upkeep.fetch(segments), needing):
                     fetched.append(segments[0])
-                    deferred += needing
-                except Exception as error:
-                    refuse(needing, error)
+                    deferred += again
         self.upkeep.after_commit()
 
 

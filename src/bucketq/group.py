@@ -82,7 +82,7 @@ class GroupCommit:
     def submit(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         """Add an operation to the next batch; the future brings its answer."""
         answer = self._new_answer()
-        self._gathered.append(Pending(operation, answer, if_abandoned))
+        self._gathered.append(Pending(operation, answer, if_abandoned, since_s=self._clock.monotonic_s()))
         self._unpark()
         return answer
 
@@ -253,11 +253,9 @@ class GroupCommit:
 
     async def _fetch(self, segments: tuple[Needed, ...], deferred: list[Pending]) -> None:
         try:
-            await self._upkeep.fetch(segments)
-            self._fetched_for.append(segments[0])
-            self._gathered[:0] = deferred
-        except Exception as error:
-            refuse(deferred, error)
+            if again := await self._committer.fetch(self._upkeep.fetch(segments), deferred):
+                self._fetched_for.append(segments[0])
+                self._gathered[:0] = again
         except asyncio.CancelledError:
             refuse(deferred, None)
             raise

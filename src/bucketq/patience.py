@@ -13,19 +13,16 @@ T = TypeVar("T")
 
 
 class Patience:
-    """One endeavour's share of time."""
+    """One endeavour's share of time, from now on, or from when it was asked for."""
 
-    def __init__(self, limit_s: float, backoff: Backoff, clock: Clock, mint: Mint) -> None:
+    def __init__(
+        self, limit_s: float, backoff: Backoff, clock: Clock, mint: Mint, since_s: float | None = None
+    ) -> None:
         self._clock = clock
         self._mint = mint
         self._backoff = backoff
-        self._limit_s = limit_s
         self.attempts = 0
-        self.renew()
-
-    def renew(self) -> None:
-        """Let the time begin again: there is progress."""
-        self._until_s = self._clock.monotonic_s() + self._limit_s
+        self._until_s = (clock.monotonic_s() if since_s is None else since_s) + limit_s
 
     def is_exhausted(self) -> bool:
         """Whether the time is up."""

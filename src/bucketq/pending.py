@@ -31,6 +31,8 @@ class Pending(NamedTuple):
     if_abandoned: IfAbandoned | None = None
     # What it has learned from segments.
     findings: Findings | None = None
+    # When it was submitted, by the monotonic clock; for what nobody waits for, when its batch begins.
+    since_s: float = float("inf")
 
     def searching(self) -> "tuple[Pending, Findings]":
         """The same, with what it has learned from segments."""

@@ -60,7 +60,7 @@ FLOORS = [
     {"timeouts", "told", "difference", "glance"},
     {"codec", "operation", "stale"},
     {"storage", "patience", "pending", "admission"},
-    {"lookout", "riders", "overdue"},
+    {"lookout", "riders", "overdue", "deadline"},
     {"commit", "side_objects"},
     {
         "collect",
