@@ -20,9 +20,10 @@ An operation that needs a segment of the backlog which has not been read is not 
 is handed back, to be submitted again when the segment is on the shelf.
 """
 
+import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bucketq.account import Account
 from bucketq.archive_name import version_of_batch
@@ -58,6 +59,10 @@ from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
 
+T = TypeVar("T")
+
+_ANSWER_S_MIN = 1.0
+
 Outcomes = list[tuple[Pending, object]]
 
 
@@ -83,8 +88,12 @@ class Committer:
         mint: Mint,
         account: Account,
         figures: Figures | None = None,
+        answer_within_s: float | None = None,
     ) -> None:
-        self.pace = Pace(settings.commit_interval_s)
+        # Callers have time for a few commits.
+        self.pace = Pace(settings.commit_interval_s, max(1.0, settings.retry_for_s / 3))
+        # The last version that was seen, and when.
+        self._seen = 0, float("inf")
         self.account = account
         self.figures = figures or Figures()
         # As this process last saw it; None when it has to be read before the next commit.
@@ -115,6 +124,8 @@ class Committer:
         self._watch = StaleWatch(settings.stale_after_s)
         self._overdue = Overdue(self._watch, clock)
         self.riders = Riders(self._watch, settings.stale_after_s, clock)
+        # Beats of workers come every third of the stale timeout: a lost request must not cost their claims.
+        self._answer_within_s = answer_within_s or max(_ANSWER_S_MIN, settings.stale_after_s / 4)
         # Since when the storage has not answered, and its last error since it did.
         self._blind_since_s: float | None = None
         self._trouble: Exception | None = None
@@ -175,7 +186,7 @@ class Committer:
     @property
     def interval_s(self) -> float:
         """How far commits have to be apart now: as is wanted, as the storage bears, as the budget allows."""
-        return max(self.pace.interval_s, self.account.interval_s())
+        return max(self.pace.interval_s(self._clock.monotonic_s()), self.account.interval_s())
 
     def held_for_s(self, waited_s: float) -> float:
         """For how long the budget holds the next commit back for somebody who has waited; 0 if it may go."""
@@ -220,7 +231,7 @@ class Committer:
     def _apply(self, batch: list[Pending], riders: Mapping[str, Heartbeat]) -> tuple[Outcomes, bool]:
         assert self.state is not None
         state = self.state
-        changes_before = state.changes
+        changes_before, state.applied_at = state.changes, self._clock.now()
         self._has_left = False
         self._overdue.end_attempts(state)
         self._overdue.requeue_silent(state, batch, riders.values())
@@ -280,7 +291,7 @@ class Committer:
                 return False
             try:
                 self._may_land = True
-                self.etag = await self._put(pieces)
+                self.etag = await self._answered(self._put(pieces), patience)
             except UnusableStorageError as error:
                 if unanswered:
                     raise _unknown(unanswered) from error
@@ -298,7 +309,8 @@ class Committer:
                 self._note(error, patience)
                 # Asked before the pause: what comes after it is another try.
                 is_last = patience.is_exhausted()
-                await patience.pause(self.pace.interval_s if isinstance(error, SlowDownError) else 0)
+                interval_s = self.pace.interval_s(self._clock.monotonic_s())
+                await patience.pause(interval_s if isinstance(error, SlowDownError) else 0)
                 if await self._look(patience, unanswered=error):
                     self._may_land = False
                     if not self._is_in_what_was_found(version, error, is_last):
@@ -310,7 +322,7 @@ class Committer:
             else:
                 self._see()
                 self.stats = stats
-                self.pace.landed()
+                self.pace.landed(self._clock.monotonic_s())
                 self._note_landing(version, dropped, first_sent_s)
                 self._watch.observe(self.state, touched, self._clock.monotonic_s())
                 return True
@@ -318,6 +330,7 @@ class Committer:
     def _note_landing(self, version: int, dropped: list[str], first_sent_s: float) -> None:
         assert self.state is not None
         self.landed_sent_s = first_sent_s
+        self._seen = version, self._clock.monotonic_s()
         self.lookout.wrote()
         self.figures.queue_bytes = self.state.size
         self.dropped += dropped
@@ -334,6 +347,19 @@ class Committer:
                 return await self._storage.write(b"".join(pieces), if_match=self.etag)
         finally:
             self.figures.write_s.add(self._clock.monotonic_s() - self.sent_s)
+
+    async def _answered(self, request: Coroutine[Any, Any, T], patience: Patience) -> T:
+        """The answer to a request; it may take longer each time."""
+        within_s = self._answer_within_s * 2 ** min(patience.attempts, 10)
+        scope = asyncio.timeout(within_s)
+        try:
+            async with scope:
+                return await request
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            told = f"{describe(self._storage)} has not answered within {within_s:g} s"
+            raise StorageError(told, error) from error
 
     def _is_in_what_was_found(self, version: int, error: Exception, is_last: bool) -> bool:
         """Whether the write is in what was read since. Raises if that cannot tell, or at the last try."""
@@ -359,7 +385,7 @@ class Committer:
         while True:
             try:
                 with self.lookout.looking(), self.figures.counting_failures():
-                    found = await self._fetch()
+                    found = await self._answered(self._fetch(), patience)
                     self._see()
                     if found is not None:
                         self._adopt(*found)
@@ -394,7 +420,10 @@ class Committer:
         self.shelf.keep_only(self.state.backlog, self.state.ledger.parts())
         self.etag = etag
         self._encoder = StateEncoder(self.state)
-        self._watch.observe_all(self.state, self._clock.monotonic_s())
+        now_s, (version, seen_s) = self._clock.monotonic_s(), self._seen
+        self._seen = self.state.version, now_s
+        self.pace.others_landed(self.state.version - version, now_s - seen_s, now_s)
+        self._watch.observe_all(self.state, now_s)
 
     def _see(self) -> None:
         self._trouble = None
@@ -405,7 +434,7 @@ class Committer:
     def _note(self, error: Exception, patience: Patience) -> None:
         self._trouble = error
         if isinstance(error, SlowDownError):
-            self.pace.slow_down()
+            self.pace.slow_down(self._clock.monotonic_s())
         if not isinstance(error, CASConflictError):
             # A storage that asks to slow down is there, for the workers too.
             if self._blind_since_s is None and not isinstance(error, SlowDownError):

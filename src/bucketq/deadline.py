@@ -1,9 +1,9 @@
-"""Deadline: each call has one, from when it was submitted until its answer: it queues, and is tried, within it.
+"""Deadline: each call has one, from its submission to its answer: it queues, and is tried, within it.
 
     submitted ──▶ queues ──▶ a try ──▶ another try … ──▶ the answer
         └───────────────── limit_s ─────────────────┴──▶ an error, with the real time
 
-Callers share a batch. Each gets the error when its own time is up, and the work for the batch ends with the last.
+Callers share a batch. Each gets the error when its own time is up. The work for the batch ends with the last.
 """
 
 import asyncio

@@ -11,6 +11,7 @@ needs a segment of the backlog waits aside until that has been read, and joins a
 
 import asyncio
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from bucketq.clock import Clock
@@ -20,7 +21,7 @@ from bucketq.glance import Glance
 from bucketq.job import Claim, Job
 from bucketq.operation import Heartbeat, Operation, Refresh
 from bucketq.operation.chores import DropArchived
-from bucketq.pending import IfAbandoned, Pending, refuse
+from bucketq.pending import IfAbandoned, Pending, outlast, refuse
 from bucketq.segment import Needed, Segment
 from bucketq.settings import Settings
 from bucketq.side_objects import SideObjects
@@ -31,6 +32,8 @@ from bucketq.wanted import Wanted, names_of
 from bucketq.watch import Watch
 
 _BESIDE_S = 0.05
+# At the end, for what nobody waits for.
+_LAST_TRY_S = 5.0
 _OWN_WRITE_S = 0.01
 # The filters of those who wait are looked at after every commit, of so many names together.
 _NAMES_MAX = 50_000
@@ -60,11 +63,12 @@ class GroupCommit:
             stays_open=True,
             submit_at_once=self.submit,
         )
-        self._fetches: set[asyncio.Task[None]] = set()
+        self._fetches: dict[asyncio.Task[None], list[Pending]] = {}
         # What was read for operations that are gathered now.
         self._fetched_for: list[Needed] = []
         self._gathered: list[Pending] = []
         self._beside: list[Pending] = []
+        self._under_way: list[Pending] = []
         self._parked: asyncio.Future[None] | None = None
         self._closing = False
         self._in_haste = asyncio.Event()
@@ -184,7 +188,10 @@ class GroupCommit:
                 self._gathered.append(Pending(DropArchived(tuple(self._committer.archived)), None))
             self._write_riders()
             self._unpark()
-        await asyncio.shield(self._task)
+        await outlast(self._task, _LAST_TRY_S, self._unanswered)
+
+    def _unanswered(self) -> list[Pending]:
+        return [*self._under_way, *self._gathered, *self._beside, *chain(*self._fetches.values())]
 
     def abandon(self) -> None:
         """Stop at once; whoever waits is cancelled."""
@@ -226,7 +233,9 @@ class GroupCommit:
                 await self._keep_pace()
                 batch, fetched = [*self._gathered, *self._beside], self._fetched_for
                 self._gathered, self._beside, self._fetched_for = [], [], []
+                self._under_way = batch
                 rest = await self._committer.commit(batch)
+                self._under_way = []
                 self._upkeep.release(fetched)
                 self._see_to(rest)
                 if self._waiters and self._committer.state is not None:
@@ -246,7 +255,7 @@ class GroupCommit:
         self._gathered += [Pending(operation, None) for operation in rest.amends]
         for segments, deferred in rest.deferred.items():
             fetch = self._loop.create_task(self._fetch(segments, deferred), name="bucketq fetch")
-            self._fetches.add(fetch)
+            self._fetches[fetch] = deferred
             fetch.add_done_callback(self._fetched)
         self._upkeep.after_commit()
         self._ticker.after_commit()
@@ -261,7 +270,7 @@ class GroupCommit:
             raise
 
     def _fetched(self, fetch: "asyncio.Task[None]") -> None:
-        self._fetches.discard(fetch)
+        self._fetches.pop(fetch)
         self._unpark()
 
     async def _keep_pace(self) -> None:

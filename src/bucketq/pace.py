@@ -2,16 +2,20 @@
 
 _FIRST_STEP_S = 0.1
 _INTERVAL_S_MAX = 10.0
-# A try that fails costs a write: of twenty-one, that is one.
+# A try that fails costs a write: of twenty-one, that is one. Where the commits are far apart, it is more.
 _COMMITS_BETWEEN_TRIES = 20
+_KEPT_S_MAX = 10.0
+# So long after the last slow-down, and the time that it counts for, half of the interval is left.
+_HALVED_AFTER_S = 4.0
 
 
 class Pace:
     """The commit interval, wider while the storage asks to slow down.
 
-    GCS, for one, allows about one write a second to one object. A slow-down doubles the
-    interval, and each commit that lands takes a tenth off, until the wanted one is back. When
-    that was a tenth too much, the interval before it is kept for a while, and then tried again.
+    GCS, for one, allows about one write a second to one object. A slow-down doubles the interval. Without
+    another one it falls with time, slowly at first, whether commits land or not. When that was a little too
+    much, the interval before it is kept for a while. Where the commits of other writers land closer together,
+    so may these.
 
         interval  ▲      ╮
                   │     ╭╯╲__
@@ -20,36 +24,44 @@ class Pace:
                   └───╯   ▲ slow down         ▲                 ▲
 
     >>> pace = Pace(0.0)
-    >>> pace.slow_down(); pace.slow_down(); pace.interval_s
+    >>> pace.slow_down(0.0); pace.slow_down(0.0); pace.interval_s(0.0)
     0.2
-    >>> pace.landed(); pace.slow_down(); pace.interval_s
-    0.2
+    >>> pace.landed(0.3); pace.slow_down(1.0); pace.interval_s(1.0) > 0.19, pace.interval_s(30.0)
+    (True, 0.0)
     """
 
-    def __init__(self, wanted_s: float) -> None:
+    def __init__(self, wanted_s: float, most_s: float = _INTERVAL_S_MAX) -> None:
         self.wanted_s = wanted_s
-        self.interval_s = wanted_s
-        # At which a commit has landed; and how many more of them are to, before less is tried.
-        self._proven_s = wanted_s
-        self._kept_for = 0
+        self._most_s = max(wanted_s, min(most_s, _INTERVAL_S_MAX))
+        # The interval, as it is kept until a moment; and the last one at which a commit has landed.
+        self._kept_s = self._proven_s = wanted_s
+        self._until_s = 0.0
 
-    def slow_down(self) -> None:
+    def interval_s(self, now_s: float) -> float:
+        """The time from one commit to the next."""
+        if now_s <= self._until_s:
+            return self._kept_s
+        narrower_s = self._kept_s * 0.5 ** min(((now_s - self._until_s) / _HALVED_AFTER_S) ** 2, 99.0)
+        return narrower_s if narrower_s > max(self.wanted_s, _FIRST_STEP_S / 10) else self.wanted_s
+
+    def slow_down(self, now_s: float) -> None:
         """The storage complained."""
-        if self.interval_s < self._proven_s:
-            self.interval_s, self._kept_for = self._proven_s, _COMMITS_BETWEEN_TRIES
+        interval_s = self.interval_s(now_s)
+        if interval_s < self._proven_s:
+            self._keep(self._proven_s, now_s + min(_COMMITS_BETWEEN_TRIES * self._proven_s, _KEPT_S_MAX))
         else:
-            doubled_s = max(self.interval_s * 2, _FIRST_STEP_S)
-            self.interval_s = min(doubled_s, max(_INTERVAL_S_MAX, self.wanted_s))
-            self._kept_for = 0
+            doubled_s = min(max(interval_s * 2, _FIRST_STEP_S), self._most_s)
+            self._keep(doubled_s, now_s + doubled_s)
 
-    def landed(self) -> None:
+    def landed(self, now_s: float) -> None:
         """The storage took a commit."""
-        if self.interval_s == self.wanted_s:
-            self._proven_s = self.wanted_s
-        elif self._kept_for:
-            self._kept_for -= 1
-        else:
-            self._proven_s = self.interval_s
-            narrower_s = self.interval_s * 0.9
-            close = narrower_s < max(self.wanted_s, _FIRST_STEP_S / 10)
-            self.interval_s = self.wanted_s if close else narrower_s
+        self._proven_s = self.interval_s(now_s)
+
+    def others_landed(self, commits: int, within_s: float, now_s: float) -> None:
+        """The storage took so many commits of others meanwhile: enough of them prove what it bears."""
+        if commits >= _COMMITS_BETWEEN_TRIES and within_s / commits < self.interval_s(now_s):
+            self._proven_s = max(self.wanted_s, within_s / commits)
+            self._keep(self._proven_s, now_s)
+
+    def _keep(self, interval_s: float, until_s: float) -> None:
+        self._kept_s, self._until_s = interval_s, until_s

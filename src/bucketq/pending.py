@@ -5,6 +5,7 @@ as a dequeue, has to be set right again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from bucketq.shelf import Findings
 # other operations wait with them.
 _DEQUEUES_WAIT_FOR = 20
 _OTHERS_WAIT_FOR = 3
+
+log = logging.getLogger("bucketq")
 
 IfAbandoned = Callable[[Any], Operation | None]
 
@@ -72,6 +75,23 @@ def refuse(batch: Iterable[Pending], error: Exception | None) -> None:
                 pending.answer.cancel()
             else:
                 pending.answer.set_exception(error)
+
+
+async def outlast(
+    task: "asyncio.Task[None]", last_try_s: float, pendings: Callable[[], Iterable[Pending]]
+) -> None:
+    """Wait for a task that answers operations to end. What nobody waits for any more is not insisted on."""
+    while not task.done():
+        await asyncio.wait([task], timeout=last_try_s)
+        left = [*pendings()]
+        if not task.done() and all(one.answer is None or one.answer.done() for one in left):
+            log.warning(
+                "the queue was closed before all was written: nobody waits for what is left (%d operations),"
+                " and claims that it holds end by the stale timeout",
+                len(left),
+            )
+            task.cancel()
+            await asyncio.wait([task])
 
 
 def ignore(answer: "asyncio.Future[Any]") -> None:

@@ -9,12 +9,16 @@ from typing import Any, Literal, NamedTuple
 from bucketq.codec import leader_of
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import ConfigurationError
+from bucketq.patience import hedged
 from bucketq.remote.brokers import Brokers, check_way
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import open_storage
 from bucketq.storage.port import Bucket
 from bucketq.tls import Tls
+
+# Clients look for the leader while their calls wait.
+_LOOK_AGAIN_S = 1.0
 
 GRPC_PORT = 7420
 HTTP_PORT = 8420
@@ -138,6 +142,6 @@ def with_port(address: str, port: int = GRPC_PORT) -> str:
 
 
 async def _leader_of(storage: Bucket) -> str:
-    content, etag = await storage.read()
+    content, etag = await hedged(storage.read, _LOOK_AGAIN_S)
     leader = leader_of(content) if etag is not None else None
     return leader.address if leader is not None else ""

@@ -1,7 +1,9 @@
 """Real worker processes whose storage or broker goes away for a while."""
 
 import asyncio
+import fcntl
 import signal
+import socket
 
 import pytest
 
@@ -69,3 +71,35 @@ async def test_a_queue_that_is_none_ends_the_worker_and_says_why(place):
     with place.worker() as worker:
         assert worker.wait() == 2
         worker.wait_for("queue.json")
+
+
+# Whoever waits for the worker gives up after half a minute: a worker that rides out the outage takes longer.
+PATIENT = {"JOBS_RETRY_FOR_S": "300"}
+
+
+async def test_a_worker_whose_bucket_never_answers_ends_in_its_time(place):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = ("--url", "s3://bucket/queue.json", "--grace-s", "2")
+        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+        endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        with place.worker(*options, **endpoint, **keys, **PATIENT) as worker:
+            # It has asked something.
+            await asyncio.to_thread(silent.accept)
+            worker.signal(signal.SIGTERM)
+            assert worker.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_worker_whose_queue_is_locked_ends_in_its_time_and_tells_what_is_left(place, number):
+    async with place.queue() as queue:
+        job = await queue.enqueue("patient", {"name": "go"})
+    with place.worker("--grace-s", "2", **PATIENT) as worker:
+        await place.begun(1)
+        # As a stopped process does.
+        with (place.folder / "store" / "queue.json.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            worker.signal(number)
+            assert worker.wait() == 0
+        worker.wait_for("could not be settled")
+    async with place.queue() as queue:
+        assert (await queue.find(job)).status.value == "in_progress", "its stale timeout sees to it"

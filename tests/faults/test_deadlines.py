@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bucketq import BrokerQueue, DirectQueue, OutcomeUnknownError, StorageError, StorageFullError
+from bucketq import DirectQueue, StorageError
 from bucketq.testing.virtual_time import virtual_time
 from tests.faults.faulty import FaultyStorage, queues_with
 
@@ -13,7 +13,7 @@ directly = queues_with(DirectQueue, archive=False)
 
 
 class Hanging(FaultyStorage):
-    """Takes requests and, while it hangs, gives an error after 10 s: as a bucket whose server is unreachable."""
+    """Takes requests and, while it hangs, gives an error after 10 s: as a bucket does."""
 
     hangs_s = 0.0
 

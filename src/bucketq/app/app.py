@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import inspect
+import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,8 @@ from bucketq.settings import Settings
 from bucketq.tls import Tls
 from bucketq.transaction import Transaction
 from bucketq.url import connect
+
+log = logging.getLogger("bucketq")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -230,11 +233,15 @@ class App:
             opening = self._queues[loop] = loop.create_task(self._open(), name="bucketq open")
         return await asyncio.shield(opening)
 
-    async def close(self) -> None:
-        """Close the queue in this event loop, after what was begun is committed."""
+    async def close(self, within_s: float | None = None) -> None:
+        """Close the queue in this event loop, after what was begun is committed, if that is so in time."""
         opening = self._queues.pop(asyncio.get_running_loop(), None)
         if opening is not None:
-            await (await opening).__aexit__(None, None, None)
+            try:
+                async with asyncio.timeout(within_s):
+                    await (await opening).__aexit__(None, None, None)
+            except TimeoutError:
+                log.error("the queue does not answer: claims that it still holds end by the stale timeout")
 
     async def __aenter__(self) -> Self:
         await self.opened()

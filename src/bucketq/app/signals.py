@@ -4,9 +4,12 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
@@ -41,3 +44,15 @@ def told_by_signals(stop: Callable[[], None], abort: Callable[[], None] | None) 
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+async def unless(event: asyncio.Event, work: Awaitable[T]) -> T | None:
+    """What the work returns; None if the event comes before, and then the work is cancelled."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        working.cancel()
+        await asyncio.wait([working, waiting])
+    return None if working.cancelled() else working.result()

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from bucketq.account import Spending
@@ -32,6 +33,8 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.glance import Glance
 from bucketq.mint import Mint
+from bucketq.patience import hedged
+from bucketq.pending import ignore
 from bucketq.prices import Requests
 from bucketq.settings import Settings
 from bucketq.state import Stats
@@ -45,6 +48,9 @@ log = logging.getLogger("bucketq")
 
 # How often one that waits looks: a broker that steps down is followed within this time.
 _LOOK_EVERY_S = 1.0
+# At the end: for what the broker itself is waiting for, and to finish what clients have asked and step down.
+_UNDER_WAY_S = 2.0
+_STEP_DOWN_S = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +118,8 @@ class Broker:
         self._clock = clock or SystemClock()
         # The half of what a heartbeat may be late leaves the other half to a slow storage.
         spare_s = (self._beats.timeout_s - self._beats.interval_s - wait_s) / 2
+        # A heartbeat, or an election, whose request is lost is sent again while it still counts.
+        self._answer_within_s = spare_s + wait_s
         widest_s = min(WIDEST_S, self.settings.stale_after_s / 6, spare_s)
         self._account = open_account(storage, self.settings, self._clock, widest_s)
         self._storage = CountedBucket(storage, self._account)
@@ -133,6 +141,7 @@ class Broker:
         # Why this broker cannot lead, while nobody else does: the storage takes no write.
         self._trouble: NotWrittenError | None = None
         self._stopping = asyncio.Event()
+        self._scope: asyncio.Timeout | None = None
         self._changed = asyncio.Event()
 
     @property
@@ -200,6 +209,8 @@ class Broker:
         if term is None or self._stopping.is_set():
             raise self._not_leading()
         working = asyncio.ensure_future(work(term.queue))
+        # Its caller may be gone, and its term over, before it ends with an error.
+        working.add_done_callback(ignore)
         try:
             await asyncio.wait((working, term.is_over), return_when=asyncio.FIRST_COMPLETED)
             # If it was cancelled, that was the end of the term.
@@ -233,6 +244,8 @@ class Broker:
         self._stopping.set()
         if self._term is not None:
             self._term.queue.make_haste()
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time() + _UNDER_WAY_S)
 
     async def run(self) -> None:
         """Wait, be elected, lead, and so on, until `stop`."""
@@ -244,17 +257,28 @@ class Broker:
                 self.least_per_month,
             )
         try:
-            while not self._stopping.is_set():
-                term = await self._wait_for_election()
-                if term is not None:
-                    await self._keep_leading(term)
+            async with asyncio.timeout(None) as self._scope:
+                while not self._stopping.is_set():
+                    term = await self._wait_for_election()
+                    if term is not None:
+                        await self._keep_leading(term)
+        except TimeoutError:
+            log.warning("stopping while the storage does not answer")
         finally:
-            term, self._term = self._term, None
+            self._scope, term, self._term = None, self._term, None
             self._changed.set()
             if term is not None:
                 try:
-                    await term.queue.resign(self.id)
+                    await term.queue.resign(self.id, _STEP_DOWN_S)
                     log.info("stepped down", extra={"epoch": term.leader.epoch})
+                except (BucketQError, OSError) as error:
+                    log.error(
+                        "the storage did not take all that clients had asked, and that this broker steps"
+                        " down (%s): another one takes over in up to %g s",
+                        str(error) or repr(error),
+                        self._beats.timeout_s,
+                        extra={"epoch": term.leader.epoch},
+                    )
                 finally:
                     term.end()
 
@@ -277,7 +301,9 @@ class Broker:
         return None
 
     async def _look(self) -> None:
-        found = await self._storage.read_if_changed(self._etag)
+        # One unanswered request must not hold up a takeover.
+        after_s = min(_LOOK_EVERY_S, self._beats.timeout_s / 4)
+        found = await hedged(partial(self._storage.read_if_changed, self._etag), after_s)
         if found is not None:
             content, self._etag = found
             leader = leader_of(content, describe(self._storage)) if self._etag else None
@@ -301,7 +327,15 @@ class Broker:
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
-        queue = ServedQueue(self._given, self.settings, self._clock, self._mint, self.figures, self._account)
+        queue = ServedQueue(
+            self._given,
+            self.settings,
+            self._clock,
+            self._mint,
+            self.figures,
+            self._account,
+            self._answer_within_s,
+        )
         await queue.__aenter__()
         elected, leader = False, None
         try:

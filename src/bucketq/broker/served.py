@@ -76,10 +76,11 @@ class ServedQueue(BrokerQueue):
         mint: Mint | None = None,
         figures: Figures | None = None,
         account: Account | None = None,
+        answer_within_s: float | None = None,
     ) -> None:
         self.writes = WriteWatch(storage)
         super().__init__(self.writes, settings=settings, clock=clock, mint=mint, account=account)
-        self._figures = figures
+        self._figures, self._answer_within_s = figures, answer_within_s
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
         # The sizes of the payloads that clients created here, the last ones: they need not be looked for.
         self._created: dict[str, int] = {}
@@ -114,13 +115,17 @@ class ServedQueue(BrokerQueue):
         """Leave no more time between commits: this is about to end."""
         self._opened().make_haste()
 
-    async def resign(self, broker: str) -> None:
-        """Finish what was begun, let nobody lead, and close."""
+    async def resign(self, broker: str, within_s: float) -> None:
+        """Finish what was begun, let nobody lead, and close. Raises StorageError, TimeoutError."""
         self.make_haste()
+        group = self._opened()
         try:
-            await self._submit(StepDown(broker))
+            async with asyncio.timeout(within_s):
+                await self._submit(StepDown(broker))
+                await self.__aexit__(None, None, None)
         finally:
-            await self.__aexit__(None, None, None)
+            group.abandon()
+            self._group = None
 
     def abandon(self) -> None:
         """Close without finishing what was begun; whoever waits is cancelled."""

@@ -12,11 +12,14 @@ from bucketq.cli.logs import Logs, log_to_stderr
 from bucketq.cli.opened import queue_url
 from bucketq.cli.options import At, Url
 from bucketq.errors import ConfigurationError
+from bucketq.supervised import exit_after
 
 if TYPE_CHECKING:
     from bucketq.tls import Tls
 
 log = logging.getLogger("bucketq")
+
+_LEAVE_S = 10.0
 
 
 async def dashboard(
@@ -95,6 +98,7 @@ async def dashboard(
     ) as address:
         print(f"the dashboard of {url} is at {address}; Ctrl-C ends it", flush=True)
         await stopping.wait()
+        exit_after(_LEAVE_S, 1, f"not stopped within {_LEAVE_S:g} s")
     return 0
 
 

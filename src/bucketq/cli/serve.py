@@ -20,7 +20,7 @@ from bucketq.cli.options import Url, not_empty
 from bucketq.cli.traces import Traces
 from bucketq.errors import ConfigurationError, StorageError, UnusableStorageError
 from bucketq.settings import Settings
-from bucketq.supervised import end_with_supervisor
+from bucketq.supervised import end_with_supervisor, exit_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +176,7 @@ async def _serve(
             log.info("the dashboard is at %s://%s/dashboard", scheme, broker.http)
         await stopping.wait()
         log.info("stopping: what was begun is finished, for up to %g s", _DRAIN_S)
-        asyncio.get_running_loop().call_later(_DRAIN_S, _give_up)
+        exit_after(_DRAIN_S, 1, f"not finished within {_DRAIN_S:g} s: leaving it to the next broker")
     log.info("stopped")
     return 0
 
@@ -248,11 +248,6 @@ async def _refuse_hopeless(storage: "Bucket") -> None:
         return
     if etag is not None:
         decode(content, describe(storage))
-
-
-def _give_up() -> None:
-    log.error("not finished within %g s: leaving it to the next broker", _DRAIN_S)
-    os._exit(1)
 
 
 def _reachable(host: str) -> str | None:

@@ -34,7 +34,8 @@ _HOPELESS = 2
 class Supervisor:
     """Runs `count` processes, each by the command for its number, until it is told to stop.
 
-    With `watched`, they are started anew when a Python file below that folder changes.
+    With `watched`, they are started anew when a Python file below that folder changes. Those that have not
+    ended `kill_after_s` after they were told to are killed.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Supervisor:
         count: int,
         environment: Mapping[str, str],
         watched: Path | None = None,
+        kill_after_s: float = 45.0,
     ) -> None:
         self._command = command
         self._count = count
         self._environment = environment
+        self._kill_after_s = kill_after_s
         self._watched = watched
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._is_told = False
@@ -112,6 +115,7 @@ class Supervisor:
     def _stop(self) -> None:
         log.info("stopping %d workers", len(self._processes))
         self._is_told = True
+        asyncio.get_running_loop().call_later(self._kill_after_s, self._kill)
         self._end_all()
 
     def _kill(self) -> None:

@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-import threading
 import traceback
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from bucketq.cli.options import Url, argument, flag_of
 from bucketq.cli.traces import Traces
 from bucketq.errors import BucketQError, ConfigurationError
 from bucketq.settings import Settings
-from bucketq.supervised import end_with_supervisor
+from bucketq.supervised import end_with_supervisor, exit_after
 
 if TYPE_CHECKING:
     from bucketq.app.app import App
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("bucketq")
 
-# For the end of a worker whose supervisor is gone, beyond its grace.
-_LEAVE_S = 15.0
+# For the end of a worker, beyond its grace: whatever its storage, its resources or its processes do.
+_LEAVE_S = 10.0
+# For a supervisor, beyond that of its workers.
+_KILL_S = 5.0
 # When all is given back and closed, for what handlers have left behind that does not end: tasks, or threads
 # by `asyncio.to_thread`.
 _LINGER_S = 3.0
@@ -140,10 +141,9 @@ async def _work_here(
 
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
             end_with_supervisor(stop, working.grace_s + _LEAVE_S)
-        await worker.serve()
-    leaving = threading.Timer(_LINGER_S, os._exit, [0])
-    leaving.daemon = True
-    leaving.start()
+        told = f"not stopped within {working.grace_s + _LEAVE_S:g} s: jobs go back by the stale timeout"
+        await worker.serve(partial(exit_after, working.grace_s + _LEAVE_S, 1, told))
+    exit_after(_LINGER_S, 0)
     return 0
 
 
@@ -221,7 +221,8 @@ async def _supervise(
         ]
 
     watched = Path.cwd() if where.reload else None
-    return await Supervisor(command, where.processes, os.environ, watched).run()
+    within_s = working.grace_s + _LEAVE_S + _KILL_S
+    return await Supervisor(command, where.processes, os.environ, watched, within_s).run()
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -3,9 +3,10 @@
 NiceGUI is one for a whole process, and so is the dashboard.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -27,6 +28,7 @@ from bucketq.errors import ConfigurationError
 _ASSETS = Path(__file__).parent / "assets"
 # Long enough for a laptop that changes its network; then the server forgets the page.
 _RECONNECT_WITHIN_S = 10.0
+_CLOSE_S = 3.0
 
 
 def on_broker(inside: Inside, report: Path | None) -> AbstractAsyncContextManager[Pages]:
@@ -53,8 +55,11 @@ async def mounted(house: House, *, is_encrypted: bool, report: Path | None) -> A
         try:
             yield gate
         finally:
-            await gate.close()
-            await house.close()
+            # A storage, or a broker, that does not answer must not hold up the end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await gate.close()
+                    await house.close()
 
 
 def _configure(outer: FastAPI) -> None:

@@ -76,7 +76,7 @@ def told_by(state: QueueState, operation: object, held: dict[str | None, list[Jo
             return next((SegmentClaim(segment, state.version) for segment in claimed), None)
         case Nack() | Bury():
             job = state.find(operation.claim.job_id)
-            return job if job is not None and job.token is None else None
+            return replace(job, token=None) if job is not None else None
         case AckMany() | HeartbeatMany():
             return []
         case PutSchedule():

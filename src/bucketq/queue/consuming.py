@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bucketq.duration import Duration, seconds_of
 from bucketq.errors import BucketQError, ConfigurationError, JobNotFoundError
 from bucketq.failure import error_text, trace_text
-from bucketq.job import Claim, Job
+from bucketq.job import Claim, Job, JobStatus
 from bucketq.operation import (
     Ack,
     AckMany,
@@ -117,7 +117,8 @@ class Consuming(Channel):
 
         `error` is kept with the job: a text, or the exception itself, with where it came
         from (for a text, `trace` may say that). It is tried again after `retry_in`, or as a
-        policy says (see `bucketq.retry`). Returns the job as it stands now. Raises what `ack` raises.
+        policy says (see `bucketq.retry`). Returns the job as it stands now, or as it was
+        given back if a broker's answer came too late to tell. Raises what `ack` raises.
 
             await q.nack(job, error, retry_in=30)
             await q.nack(job, error, retry=exponential(first_s=1, cap_s=600))
@@ -125,11 +126,13 @@ class Consuming(Channel):
         chance = 0.5 if retry is None else self._mint.jitter()
         operation = failed(job, error, self._clock.now(), retry_in, retry, chance, trace)
         given_back: Job | None = await self._submit(operation)
-        if given_back is None:
-            # It was given back through a broker, and had moved on before the answer came.
-            job_id = operation.claim.job_id
-            raise JobNotFoundError(job_id, f"job {job_id} was given back, and has moved on since")
-        return given_back
+        if given_back is not None:
+            return given_back
+        # It was given back through a broker, and had left queue.json before the answer came.
+        if not isinstance(job, Job):
+            job = Job(id=operation.claim.job_id, entrypoint="", created_at=operation.now)
+        left = {"token": None, "worker": None, "claimed_at": None, "heartbeat_at": None}
+        return replace(job, status=JobStatus.QUEUED, error=operation.error, **left)
 
     async def release(self, *jobs: Job | Claim | str) -> None:
         """The worker leaves, and gives its jobs back: others take them, and it costs no attempt.

@@ -11,15 +11,18 @@ last batch that it took from this session, so it is applied once.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any
 
+from bucketq.clock import Clock
+from bucketq.deadline import in_time, last_since_s, refuse_late
 from bucketq.errors import OutcomeUnknownError, QueueClosedError, SessionForgottenError
 from bucketq.mint import Mint
 from bucketq.operation import BATCH_OPERATIONS_MAX, Answers, Operation, Refresh, bytes_of
-from bucketq.pending import IfAbandoned, Pending, give_answer, refuse
+from bucketq.pending import IfAbandoned, Pending, give_answer, outlast, refuse
 from bucketq.remote.brokers import Brokers
-from bucketq.remote.seeker import Seeker
+from bucketq.remote.seeker import Asking, Seeker
 
 _BYTES_MAX = 8 * 1024 * 1024
 # A client that was silent for longer may be forgotten; it is remembered for twice as long.
@@ -46,9 +49,13 @@ def choose(lanes: "Sequence[Lane]") -> "Lane":
 class Lane:
     """One session with the brokers."""
 
-    def __init__(self, brokers: Brokers, seeker: Seeker, mint: Mint) -> None:
+    def __init__(
+        self, brokers: Brokers, seeker: Seeker, retry_for_s: float, clock: Clock, mint: Mint
+    ) -> None:
         self._brokers = brokers
         self._seeker = seeker
+        self._retry_for_s = retry_for_s
+        self._clock = clock
         self._mint = mint
         self._session = mint.token()
         self._number = 0
@@ -73,7 +80,7 @@ class Lane:
         if asyncio.get_running_loop() is not self._loop:
             raise QueueClosedError("the queue is open in another event loop; open one in this one too")
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._gathered.append(Pending(operation, answer, if_abandoned))
+        self._gathered.append(Pending(operation, answer, if_abandoned, since_s=self._clock.monotonic_s()))
         self._unpark()
         return answer
 
@@ -84,11 +91,7 @@ class Lane:
         """
         self._closing = True
         self._unpark()
-        while not self._task.done():
-            await asyncio.wait([self._task], timeout=_LAST_TRY_S)
-            if all(one.answer is None or one.answer.done() for one in (*self._under_way, *self._gathered)):
-                self._task.cancel()
-                await asyncio.wait([self._task])
+        await outlast(self._task, _LAST_TRY_S, lambda: (*self._under_way, *self._gathered))
 
     def _unpark(self) -> None:
         if self._parked is not None and not self._parked.done():
@@ -105,10 +108,14 @@ class Lane:
                     await asyncio.sleep(0)
                     continue
                 batch = self._under_way = self._take()
+                asking = Asking(last_since_s(batch, self._clock.monotonic_s()))
+                gave_up = partial(self._seeker.gave_up, asking)
                 try:
-                    self._answer(batch, (await self._send(batch)).answers)
+                    sending = self._send(batch, asking)
+                    answers = await in_time(sending, batch, self._retry_for_s, self._clock, gave_up)
+                    self._answer(batch, answers.answers)
                 except Exception as error:
-                    refuse(batch, error)
+                    refuse_late(batch, error, self._clock.monotonic_s())
         finally:
             self._closing = True
             refuse([*self._under_way, *self._gathered], None)
@@ -128,25 +135,35 @@ class Lane:
         self._gathered = []
         return batch
 
-    async def _send(self, batch: list[Pending]) -> Answers:
+    async def _send(self, batch: list[Pending], asking: Asking) -> Answers:
         if not batch:
             return Answers(0, [])
         if self._loop.time() > self._heard_s + _IDLE_S:
-            await self._learn_version()
+            await self._learn_version(asking.since_s)
         self._number += 1
-        operations = [pending.operation for pending in batch]
+        operations: list[Operation] = []
+
+        def send(address: str) -> Awaitable[Answers]:
+            if not asking.was_sent:
+                # Those who were told meanwhile that nothing was changed are not spoken for any more.
+                operations[:] = [Refresh() if _is_over(one) else one.operation for one in batch]
+            return self._batch(address, operations)
+
         try:
-            answers = await self._seeker.ask(lambda address: self._batch(address, operations))
+            answers = await self._seeker.ask(send, asking=asking)
         except SessionForgottenError as forgotten:
             raise OutcomeUnknownError(str(forgotten), forgotten) from forgotten
         self._seen_version = max(self._seen_version, answers.version)
         self._heard_s = self._loop.time()
         return answers
 
-    async def _learn_version(self) -> None:
+    async def _learn_version(self, since_s: float) -> None:
         """Learn the queue's version by a batch that changes nothing, and so may be lost or repeated."""
         try:
-            answers = await self._seeker.ask(lambda address: self._batch(address, [Refresh()]))
+            refresh = [Refresh()]
+            answers = await self._seeker.ask(
+                lambda address: self._batch(address, refresh), asking=Asking(since_s)
+            )
             self._seen_version = answers.version
         except SessionForgottenError as forgotten:
             self._seen_version = forgotten.version
@@ -160,3 +177,7 @@ class Lane:
             amends = give_answer(pending, outcome)
             if amends is not None:
                 self._gathered.append(Pending(amends, None))
+
+
+def _is_over(pending: Pending) -> bool:
+    return pending.answer is not None and pending.answer.done()

@@ -7,8 +7,15 @@ from typing import Any, Self, TypeVar
 
 from bucketq.account import Spending
 from bucketq.clock import Clock, SystemClock
+from bucketq.deadline import with_time
 from bucketq.ending import Ending
-from bucketq.errors import BucketQError, QueueClosedError
+from bucketq.errors import (
+    BrokerUnavailableError,
+    BucketQError,
+    OutcomeUnknownError,
+    QueueClosedError,
+    TooManyRequestsError,
+)
 from bucketq.mint import Mint
 from bucketq.operation import Operation
 from bucketq.pending import IfAbandoned
@@ -63,7 +70,8 @@ class RemoteQueue(Queue):
         if self._brokers is not None:
             raise QueueClosedError("this queue is open already")
         self._brokers = self._open_brokers()
-        self._lanes = [Lane(self._brokers, self._seeker, self._mint) for _ in range(_LANES)]
+        limit_s, clock = self.settings.retry_for_s, self._clock
+        self._lanes = [Lane(self._brokers, self._seeker, limit_s, clock, self._mint) for _ in range(_LANES)]
         return self
 
     async def __aexit__(
@@ -94,7 +102,11 @@ class RemoteQueue(Queue):
         brokers = self._brokers
         if brokers is None:
             raise QueueClosedError("the queue is not open: use it inside `async with`")
-        return await self._seeker.ask(lambda address: question(brokers, address), None)
+        began_s = self._clock.monotonic_s()
+        try:
+            return await self._seeker.ask(lambda address: question(brokers, address), None)
+        except (OutcomeUnknownError, BrokerUnavailableError, TooManyRequestsError) as error:
+            raise with_time(error, self._clock.monotonic_s() - began_s) from error
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         if not self._lanes:

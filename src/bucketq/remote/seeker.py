@@ -30,6 +30,15 @@ _BACKOFF = Backoff(first_s=0.02, cap_s=0.5, exponential=True)
 _LOUD_AFTER_S = 2.0
 
 
+class Asking:
+    """How far a question has got: whether a broker may have done what was asked, and what was wrong last."""
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s = since_s
+        self.was_sent = self.is_under_way = False
+        self.trouble: Exception = UnreachableError("no broker has answered", was_sent=False)
+
+
 class Seeker:
     """Asks whoever leads; looks for the next one when that one is gone.
 
@@ -55,36 +64,42 @@ class Seeker:
         self._is_away = False
 
     async def ask(
-        self, question: Callable[[str], Awaitable[T]], answer_within_s: float | None = _ANSWER_WITHIN_S
+        self,
+        question: Callable[[str], Awaitable[T]],
+        answer_within_s: float | None = _ANSWER_WITHIN_S,
+        asking: Asking | None = None,
     ) -> T:
-        """Put a question, which may be repeated, to the leader, until it is answered or the time is up."""
-        patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint)
+        """Put a question, which may be repeated, to the leader, until it is answered or the time is up.
+
+        One that has begun before has had a part of its time.
+        """
         began_s = self._clock.monotonic_s()
-        was_sent = False
+        asking = asking or Asking(began_s)
+        patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint, asking.since_s)
         while True:
             address, pause_s = "", 0.0
             try:
                 address = await self._address()
+                asking.is_under_way = True
                 async with asyncio.timeout(answer_within_s):
                     answer = await question(address)
                 self._is_away = False
                 return answer
             except NotLeaderError as error:
-                was_sent |= error.may_be_done
+                asking.was_sent |= error.may_be_done
                 self._follow(address, error.address)
-                trouble: Exception = error
+                asking.trouble = error
             except (UnreachableError, TimeoutError) as error:
-                was_sent |= not isinstance(error, UnreachableError) or error.was_sent
+                asking.was_sent |= not isinstance(error, UnreachableError) or error.was_sent
                 self._follow(address, "")
-                trouble = error
+                asking.trouble = error
             except TooManyRequestsError as error:
-                if patience.is_exhausted() and not was_sent:
-                    raise
                 pause_s = min(error.retry_after_s, self._retry_for_s)
-                trouble = error
+                asking.trouble = error
+            asking.is_under_way = False
             if patience.is_exhausted():
-                raise self._gave_up(trouble, was_sent=was_sent) from trouble
-            self._tell(address, trouble, patience.attempts, self._clock.monotonic_s() - began_s)
+                raise self.gave_up(asking) from asking.trouble
+            self._tell(address, asking.trouble, patience.attempts, self._clock.monotonic_s() - began_s)
             await patience.pause(pause_s)
 
     def _tell(self, address: str, trouble: Exception, attempts: int, waited_s: float) -> None:
@@ -103,7 +118,8 @@ class Seeker:
     async def _address(self) -> str:
         if not self._leader and self._discover is not None:
             try:
-                self._leader = await self._discover()
+                async with asyncio.timeout(_ANSWER_WITHIN_S):
+                    self._leader = await self._discover()
             except (BucketQError, OSError) as error:
                 log.warning("the leader's address could not be read: %s", error)
         if not self._leader and self._addresses:
@@ -119,18 +135,21 @@ class Seeker:
             # Of two hosts with the same name, the one that was asked doesn't lead.
             self._leader = leader if leader != asked else ""
 
-    def _gave_up(self, trouble: Exception, *, was_sent: bool) -> BucketQError:
-        known = ", ".join(self._addresses) or "the address in queue.json"
-        if was_sent:
+    def gave_up(self, asking: Asking) -> BucketQError:
+        """What a caller is told whose time is up."""
+        known, trouble = ", ".join(self._addresses) or "the address in queue.json", asking.trouble
+        if asking.was_sent or asking.is_under_way:
             said = str(trouble) or repr(trouble)
             return OutcomeUnknownError(
-                f"no broker has answered for {self._retry_for_s:g} s ({known}): {said.rstrip('.')}"
+                f"no broker has answered ({known}): {said.rstrip('.')}"
                 f"{'' if said.endswith('?') else '.'}"
                 " What was asked may have been done; look before repeating it.",
                 trouble,
             )
+        if isinstance(trouble, TooManyRequestsError):
+            return trouble
         return BrokerUnavailableError(
-            f"no broker could be reached for {self._retry_for_s:g} s ({known}): {trouble}."
+            f"no broker could be reached ({known}): {trouble}."
             " Nothing was changed. Is one running (`bucketq serve`)?",
             trouble,
         )

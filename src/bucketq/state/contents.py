@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -80,6 +81,8 @@ class Contents:
         self.sessions = sessions or Sessions()
         self.loads = loads or Loads()
         self.schedules = schedules or Schedules()
+        # The time of the batch that is being applied.
+        self.applied_at: datetime | None = None
         self.shelf = Shelf()
         self.settings = Settings()
         # Whether finished jobs go to the archive; else they are only counted.

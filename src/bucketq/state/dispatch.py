@@ -45,6 +45,7 @@ class WithDispatch(WithEndings):
         if self._table.count(_IN_PROGRESS):
             # One claim is always granted: where nothing runs, nothing would ever make room again.
             self._make_room(_CLAIM_BYTES)
+        began = self._applied(now)
         claimed = replace(
             job,
             status=_IN_PROGRESS,
@@ -52,8 +53,8 @@ class WithDispatch(WithEndings):
             token=token,
             worker=worker,
             # Clocks may differ, but no job is claimed before it was made, or given back.
-            claimed_at=max(now, job.history[-1].ended_at if job.history else job.created_at),
-            heartbeat_at=now,
+            claimed_at=max(began, job.history[-1].ended_at if job.history else job.created_at),
+            heartbeat_at=began,
         )
         self._put(claimed)
         self.claims += 1
@@ -148,6 +149,10 @@ class WithDispatch(WithEndings):
             self._go_by(limits)
             self.buckets.keep_only(limits)
             self.changes += 1
+
+    def _applied(self, asked: datetime) -> datetime:
+        """When a claim begins: it may have waited for commits in which the jobs before it were finished."""
+        return max(asked, self.applied_at or asked)
 
     def _next(self, wanted: Wanted, now: datetime) -> Job | None:
         if self._table.turned.left:

@@ -43,7 +43,8 @@ class WithSegmentClaims(WithDispatch):
         # Of jobs that stand among others none may be passed over.
         if (job and key_of(job) < segment.last) or (follower and follower < segment.last):
             return None
-        hold = Hold(token=token, worker=worker, claimed_at=now, heartbeat_at=now)
+        began = self._applied(now)
+        hold = Hold(token=token, worker=worker, claimed_at=began, heartbeat_at=began)
         claimed = replace(segment, status=_IN_PROGRESS, hold=hold)
         self._swap(segment, [claimed])
         self.claims += claimed.count

@@ -11,14 +11,14 @@ slot is free as soon as its handler has ended, so the claim for it goes into the
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from bucketq.app.app import App
 from bucketq.app.attempt import Attempts, handlers_of
 from bucketq.app.settling import Settling
-from bucketq.app.signals import told_by_signals
+from bucketq.app.signals import told_by_signals, unless
 from bucketq.app.worker.beating import beat
 from bucketq.app.worker.claiming import Claiming
 from bucketq.app.worker.processes import ProcessPool
@@ -30,8 +30,11 @@ from bucketq.wanted import WANTED_MAX
 
 log = logging.getLogger("bucketq")
 
-# Beyond the grace: for handlers to clean up, and for the last outcomes to be settled.
+# Beyond the grace: for handlers to clean up; for the last outcomes to be settled; and to close the queue.
+# Together they leave something of the ten seconds that a service manager is asked for.
 _LAST_S = 5.0
+_SETTLE_S_MIN = 2.0
+_CLOSE_S = 2.0
 
 
 class Worker:
@@ -85,15 +88,23 @@ class Worker:
             return "starting"
         return "stopping" if self._told.is_set() else self._claiming.trouble
 
-    async def serve(self) -> None:
+    async def serve(self, on_told: Callable[[], object] | None = None) -> None:
         """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once.
 
         Not if it is supervised: systemd signals a supervisor and its workers, and then the supervisor signals
-        them too. It kills those that are to end at once.
+        them too. It kills those that are to end at once. `on_told` is called at the first signal.
         """
-        async with self.app:
-            with told_by_signals(self.stop, None if self._is_supervised else self._kill_processes):
+
+        def stop() -> None:
+            if on_told is not None:
+                on_told()
+            self.stop()
+
+        try:
+            with told_by_signals(stop, None if self._is_supervised else self._kill_processes):
                 await self.run()
+        finally:
+            await self.app.close(_CLOSE_S)
 
     async def run(self) -> None:
         """Run jobs until `stop`. Raises what a resource raises that cannot be opened.
@@ -104,7 +115,7 @@ class Worker:
         queue = await self.app.opened()
         if isinstance(queue.storage, Provable):
             # Before there is anything to claim: a worker that says that it takes jobs shall be able to.
-            await queue.storage.prove()
+            await unless(self._told, queue.storage.prove())
         loop = asyncio.get_running_loop()
 
         def on_return() -> None:
@@ -160,7 +171,7 @@ class Worker:
         await slots.wait(_LAST_S)
         slots.give_up()
         try:
-            async with asyncio.timeout(max(_LAST_S, until_s - time.monotonic())):
+            async with asyncio.timeout(max(_SETTLE_S_MIN, until_s + _LAST_S - time.monotonic())):
                 while len(settling):
                     self._freed.clear()
                     await self._freed.wait()

@@ -11,7 +11,7 @@ for the slowest of a batch, and there is a task for every core that becomes free
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bucketq.app.app import App
 from bucketq.app.attempt import handlers_of
-from bucketq.app.signals import told_by_signals
+from bucketq.app.signals import told_by_signals, unless
 from bucketq.errors import ConfigurationError
 from bucketq.queue import Queue
 from bucketq.spark.fleet.chunk import Chunk, Tally
@@ -38,8 +38,12 @@ log = logging.getLogger("bucketq")
 _LANES_PER_CORE = 1.5
 _BEAT_S_MAX = 10.0
 _TELL_EVERY_S = 30.0
-# Beyond the grace: for what has ended to be settled.
-_LAST_S = 10.0
+# Beyond the grace: for tasks to end and to be settled; for their lanes, where the queue does not answer; for
+# what is left to be given back; and to close the queue. Together they are ten seconds.
+_LAST_S = 4.0
+_LANES_S = 1.0
+_GIVE_BACK_S = 3.0
+_CLOSE_S = 2.0
 
 
 def run(app: App, spark: "SparkSession", **options: Any) -> Tally:
@@ -149,17 +153,26 @@ class Fleet:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._told.set)
 
-    async def serve(self) -> None:
-        """`run`, for a program that has an event loop."""
+    async def serve(self, on_told: Callable[[], object] | None = None) -> None:
+        """`run`, for a program that has an event loop. `on_told` is called at the first signal."""
         self._loop = asyncio.get_running_loop()
         if self._is_told:
             self._told.set()
-        with told_by_signals(self.stop, lambda: None):
+
+        def stop() -> None:
+            if on_told is not None:
+                on_told()
+            self.stop()
+
+        with told_by_signals(stop, lambda: None):
             await self._tasks.probe()
-            async with self.app:
+            try:
+                queue = await self.app.opened()
                 for handler in self._handlers.values():
-                    await insist(handler.make_schedule)
-                await self._work(await self.app.opened())
+                    await unless(self._told, insist(handler.make_schedule))
+                await self._work(queue)
+            finally:
+                await self.app.close(_CLOSE_S)
         if self._error is not None:
             raise self._error
 
@@ -179,7 +192,7 @@ class Fleet:
             await asyncio.gather(*working, return_exceptions=True)
         finally:
             try:
-                async with asyncio.timeout(_LAST_S):
+                async with asyncio.timeout(_GIVE_BACK_S):
                     await supply.give_back()
             except TimeoutError:
                 log.error("the queue could not be told of everything: some jobs will be run again")
@@ -241,8 +254,11 @@ class Fleet:
             await self._cancel(chunk)
         # Where the queue does not answer, a lane would try for ever to settle a segment.
         await asyncio.sleep(_LAST_S)
-        for lane in lanes:
-            lane.cancel()
+        # The second time it ends what a lane does when it is cancelled.
+        for _ in range(2):
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.wait(lanes, timeout=_LANES_S / 2)
 
     async def _cancel(self, chunk: Chunk) -> None:
         if chunk in self._groups:

@@ -9,12 +9,12 @@ One lane claims at a time. The others wait for their turn, and find what is left
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from bucketq.app.settling import Settling
+from bucketq.app.signals import unless
 from bucketq.errors import ClaimLostError
 from bucketq.job import Claim, Job
 from bucketq.queue import Queue
@@ -23,8 +23,6 @@ from bucketq.spark.fleet.held_segment import HeldSegment
 from bucketq.spark.fleet.insisting import insist
 from bucketq.spark.fleet.order import Done, Slice, SliceDone
 from bucketq.spark.fleet.pace import Pace
-
-T = TypeVar("T")
 
 # Jobs that are claimed one by one are in queue.json, which every commit writes.
 _CLAIMED_MAX = 3000
@@ -66,10 +64,10 @@ class Supply:
                 if chunk := await self._deal():
                     self.tally.running += len(chunk)
                     return chunk
-                if await _unless(self._stopping, self._claim()):
+                if await unless(self._stopping, self._claim()):
                     continue
                 if not self._until_empty:
-                    await _unless(self._changed, self._claim_next(_WAIT_S))
+                    await unless(self._changed, self._claim_next(_WAIT_S))
                 elif self.tally.running or len(self._settling):
                     await self._changed.wait()
                 else:
@@ -191,18 +189,6 @@ class Supply:
 
     def _note_change(self) -> None:
         self._changed.set()
-
-
-async def _unless(event: asyncio.Event, claiming: Awaitable[T]) -> T | None:
-    """What it returns; None if the event comes before, and then what it has claimed is released."""
-    claim, waiting = asyncio.ensure_future(claiming), asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait([claim, waiting], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-        claim.cancel()
-        await asyncio.wait([claim, waiting])
-    return None if claim.cancelled() else claim.result()
 
 
 def _claimed_at(job: Job) -> datetime:
