@@ -61,7 +61,8 @@ log = logging.getLogger("bucketq")
 
 T = TypeVar("T")
 
-_ANSWER_S_MIN = 1.0
+# Longer than a write waits for the lock of a file.
+_ANSWER_S_MIN = 4.0
 
 Outcomes = list[tuple[Pending, object]]
 
@@ -93,7 +94,7 @@ class Committer:
         # Callers have time for a few commits.
         self.pace = Pace(settings.commit_interval_s, max(1.0, settings.retry_for_s / 3))
         # The last version that was seen, and when.
-        self._seen = 0, float("inf")
+        self._seen = 0, float("-inf")
         self.account = account
         self.figures = figures or Figures()
         # As this process last saw it; None when it has to be read before the next commit.

@@ -44,7 +44,7 @@ class EmbeddedQueue(Queue):
     # Where its commits are counted, if it is not for each committer by itself.
     _figures: Figures | None = None
     # For how long it waits for the storage's first answer, if not by the stale timeout.
-    _answer_within_s: float | None = None
+    answer_within_s: float | None = None
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class EmbeddedQueue(Queue):
             clock=self._clock,
             mint=self._mint,
             figures=self._figures,
-            answer_within_s=self._answer_within_s,
+            answer_within_s=self.answer_within_s,
             account=self._account,
         )
 

@@ -13,6 +13,7 @@ from bucketq.broker.broker import Broker
 from bucketq.broker.service import Service
 from bucketq.broker.under_way import UnderWay
 from bucketq.operation import Enqueue, Refresh
+from bucketq.remote.brokers import UnreachableError
 from bucketq.remote.queue import RemoteQueue
 from bucketq.testing.virtual_time import VirtualClock, run, virtual_time
 from tests.faults.faulty import FaultyStorage
@@ -187,3 +188,26 @@ async def test_a_question_for_the_version_is_not_taken_for_the_batch_before_it()
                 await way.batch("b:1", "session", 1, 0, (Enqueue((new,)), Refresh()))
         answers = await way.batch("b:1", "session", 1, 0, (Refresh(),))
         assert len(answers.answers) == 1
+
+
+@pytest.mark.parametrize("by", [lambda job: job, lambda job: job.id])
+@pytest.mark.parametrize("is_finished", [False, True])
+@virtual_time
+async def test_a_nack_whose_answer_was_lost_returns_although_the_job_has_moved_on(is_finished, by):
+    async with client_of_a_broker(FaultyStorage()) as (client, way):
+        await client.enqueue("mail")
+        [job] = await client.dequeue()
+        send = way.batch
+
+        async def lose(address, *batch):
+            await send(address, *batch)
+            way.batch = send
+            lead = way._service.broker.lead
+            [again] = await lead(lambda queue: queue.dequeue())
+            if is_finished:
+                await lead(lambda queue: queue.ack(again))
+            raise UnreachableError("its answer is lost", was_sent=True)
+
+        way.batch = lose
+        told = await client.nack(by(job), "boom")
+        assert (told.id, told.error, told.token) == (job.id, "boom", None)

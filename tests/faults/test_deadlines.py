@@ -57,7 +57,6 @@ async def test_a_call_ends_within_its_time_however_it_queues(kind, limit_s, hang
         await q.enqueue("mail")
         storage.hangs_s = hangs_s
         ended = await calls_every(1.0, 40, lambda: q.enqueue("mail"))
-        print(kind, limit_s, hangs_s, "slowest", max(took_s for _, took_s in ended))
         for error, took_s in ended:
             assert isinstance(error, StorageError)
             assert took_s == pytest.approx(limit_s, abs=0.2)

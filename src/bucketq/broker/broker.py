@@ -327,15 +327,8 @@ class Broker:
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""
-        queue = ServedQueue(
-            self._given,
-            self.settings,
-            self._clock,
-            self._mint,
-            self.figures,
-            self._account,
-            self._answer_within_s,
-        )
+        queue = ServedQueue(self._given, self.settings, self._clock, self._mint, self.figures, self._account)
+        queue.answer_within_s = self._answer_within_s
         await queue.__aenter__()
         elected, leader = False, None
         try:

@@ -76,11 +76,10 @@ class ServedQueue(BrokerQueue):
         mint: Mint | None = None,
         figures: Figures | None = None,
         account: Account | None = None,
-        answer_within_s: float | None = None,
     ) -> None:
         self.writes = WriteWatch(storage)
         super().__init__(self.writes, settings=settings, clock=clock, mint=mint, account=account)
-        self._figures, self._answer_within_s = figures, answer_within_s
+        self._figures = figures
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
         # The sizes of the payloads that clients created here, the last ones: they need not be looked for.
         self._created: dict[str, int] = {}

@@ -142,7 +142,8 @@ async def _work_here(
             stop = partial(asyncio.get_running_loop().call_soon_threadsafe, worker.stop)
             end_with_supervisor(stop, working.grace_s + _LEAVE_S)
         told = f"not stopped within {working.grace_s + _LEAVE_S:g} s: jobs go back by the stale timeout"
-        await worker.serve(partial(exit_after, working.grace_s + _LEAVE_S, 1, told))
+        worker.on_stop = partial(exit_after, working.grace_s + _LEAVE_S, 1, told)
+        await worker.serve()
     exit_after(_LINGER_S, 0)
     return 0
 

@@ -7,15 +7,8 @@ from typing import Any, Self, TypeVar
 
 from bucketq.account import Spending
 from bucketq.clock import Clock, SystemClock
-from bucketq.deadline import with_time
 from bucketq.ending import Ending
-from bucketq.errors import (
-    BrokerUnavailableError,
-    BucketQError,
-    OutcomeUnknownError,
-    QueueClosedError,
-    TooManyRequestsError,
-)
+from bucketq.errors import BucketQError, QueueClosedError
 from bucketq.mint import Mint
 from bucketq.operation import Operation
 from bucketq.pending import IfAbandoned
@@ -102,11 +95,7 @@ class RemoteQueue(Queue):
         brokers = self._brokers
         if brokers is None:
             raise QueueClosedError("the queue is not open: use it inside `async with`")
-        began_s = self._clock.monotonic_s()
-        try:
-            return await self._seeker.ask(lambda address: question(brokers, address), None)
-        except (OutcomeUnknownError, BrokerUnavailableError, TooManyRequestsError) as error:
-            raise with_time(error, self._clock.monotonic_s() - began_s) from error
+        return await self._seeker.ask(lambda address: question(brokers, address), None)
 
     def _send(self, operation: Operation, if_abandoned: IfAbandoned | None = None) -> "asyncio.Future[Any]":
         if not self._lanes:

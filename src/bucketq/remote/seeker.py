@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from bucketq.clock import Clock
+from bucketq.deadline import with_time
 from bucketq.errors import (
     BrokerUnavailableError,
     BucketQError,
@@ -71,9 +72,9 @@ class Seeker:
     ) -> T:
         """Put a question, which may be repeated, to the leader, until it is answered or the time is up.
 
-        One that has begun before has had a part of its time.
+        One that has begun before has had a part of its time, and those who share it state their own times.
         """
-        began_s = self._clock.monotonic_s()
+        began_s, is_shared = self._clock.monotonic_s(), asking is not None
         asking = asking or Asking(began_s)
         patience = Patience(self._retry_for_s, _BACKOFF, self._clock, self._mint, asking.since_s)
         while True:
@@ -96,10 +97,11 @@ class Seeker:
             except TooManyRequestsError as error:
                 pause_s = min(error.retry_after_s, self._retry_for_s)
                 asking.trouble = error
-            asking.is_under_way = False
+            asking.is_under_way, waited_s = False, self._clock.monotonic_s() - began_s
             if patience.is_exhausted():
-                raise self.gave_up(asking) from asking.trouble
-            self._tell(address, asking.trouble, patience.attempts, self._clock.monotonic_s() - began_s)
+                error = self.gave_up(asking)
+                raise (error if is_shared else with_time(error, waited_s)) from asking.trouble
+            self._tell(address, asking.trouble, patience.attempts, waited_s)
             await patience.pause(pause_s)
 
     def _tell(self, address: str, trouble: Exception, attempts: int, waited_s: float) -> None:

@@ -10,7 +10,6 @@ slot is free as soon as its handler has ended, so the claim for it goes into the
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -60,6 +59,8 @@ class Worker:
         if not grace_s >= 0:
             raise ConfigurationError(f"a worker's grace time is not below 0 s: {grace_s}")
         self.app = app
+        # Called by `stop`.
+        self.on_stop: Callable[[], object] = lambda: None
         self._concurrency = concurrency
         self._handlers = handlers_of(app, entrypoints)
         if not 1 <= len(self._handlers) <= WANTED_MAX:
@@ -88,20 +89,15 @@ class Worker:
             return "starting"
         return "stopping" if self._told.is_set() else self._claiming.trouble
 
-    async def serve(self, on_told: Callable[[], object] | None = None) -> None:
+    async def serve(self) -> None:
         """Open the queue, and run jobs until SIGTERM or SIGINT; a second one ends the process at once.
 
         Not if it is supervised: systemd signals a supervisor and its workers, and then the supervisor signals
-        them too. It kills those that are to end at once. `on_told` is called at the first signal.
+        them too. It kills those that are to end at once.
         """
 
-        def stop() -> None:
-            if on_told is not None:
-                on_told()
-            self.stop()
-
         try:
-            with told_by_signals(stop, None if self._is_supervised else self._kill_processes):
+            with told_by_signals(self.stop, None if self._is_supervised else self._kill_processes):
                 await self.run()
         finally:
             await self.app.close(_CLOSE_S)
@@ -151,6 +147,7 @@ class Worker:
 
     def stop(self) -> None:
         """Claim no more jobs, and let `run` return when those that run have ended."""
+        self.on_stop()
         self._told.set()
 
     async def _claim(self, claiming: Claiming, loops: "list[asyncio.Task[None]]") -> None:
@@ -165,13 +162,14 @@ class Worker:
 
     async def _wind_up(self, slots: Slots, settling: Settling, grace_s: float) -> None:
         log.info("stopping: %d jobs may go on for up to %g s", len(slots), grace_s)
-        until_s = time.monotonic() + grace_s
+        time_s = asyncio.get_running_loop().time
+        until_s = time_s() + grace_s
         await slots.wait(grace_s)
         slots.cancel_all()
         await slots.wait(_LAST_S)
         slots.give_up()
         try:
-            async with asyncio.timeout(max(_SETTLE_S_MIN, until_s + _LAST_S - time.monotonic())):
+            async with asyncio.timeout(max(_SETTLE_S_MIN, until_s + _LAST_S - time_s())):
                 while len(settling):
                     self._freed.clear()
                     await self._freed.wait()

@@ -96,6 +96,8 @@ class Fleet:
         from bucketq.spark.fleet.shipment import pack
 
         self.app = app
+        # Called by `stop`.
+        self.on_stop: Callable[[], object] = lambda: None
         self._handlers = handlers_of(app, entrypoints)
         self._entrypoints = tuple(self._handlers)
         if results is not None and "://" not in results:
@@ -148,23 +150,18 @@ class Fleet:
 
     def stop(self) -> None:
         """Claim no more jobs, and let `run` return when the tasks have ended. Any thread may call it."""
+        self.on_stop()
         self._is_told = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._told.set)
 
-    async def serve(self, on_told: Callable[[], object] | None = None) -> None:
-        """`run`, for a program that has an event loop. `on_told` is called at the first signal."""
+    async def serve(self) -> None:
+        """`run`, for a program that has an event loop."""
         self._loop = asyncio.get_running_loop()
         if self._is_told:
             self._told.set()
-
-        def stop() -> None:
-            if on_told is not None:
-                on_told()
-            self.stop()
-
-        with told_by_signals(stop, lambda: None):
+        with told_by_signals(self.stop, lambda: None):
             await self._tasks.probe()
             try:
                 queue = await self.app.opened()
