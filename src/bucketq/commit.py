@@ -150,7 +150,7 @@ class Committer:
             if self._trouble is not None and began_s - since_s > max(limit_s, ANSWER_S):
                 raise self._trouble
             work = self._settle(batch, riders, patience)
-            answers = await in_time(work, batch, limit_s, self._clock, self._gave_up)
+            answers = await in_time(work, batch, since_s, limit_s, self._clock, self._gave_up)
         except Exception as error:
             self.figures.unknown_unsettled += isinstance(error, OutcomeUnknownError)
             self.riders.put_back(riders)
@@ -178,7 +178,8 @@ class Committer:
         """Wait for a segment; return those who need it, with their whole time again: there is progress."""
         late = StorageError(f"a segment beside {describe(self._storage)} was not read in time")
         try:
-            await in_time(fetching, deferred, self._settings.retry_for_s, self._clock, lambda: late)
+            since_s, limit_s = last_since_s(deferred, self._clock.monotonic_s()), self._settings.retry_for_s
+            await in_time(fetching, deferred, since_s, limit_s, self._clock, lambda: late)
         except Exception as error:
             refuse_late(deferred, error, self._clock.monotonic_s())
             return []

@@ -7,12 +7,12 @@ Callers share a batch. Each gets the error when its own time is up. The work for
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from bucketq.clock import Clock
 from bucketq.errors import CASConflictError, StorageError, UnusableStorageError
-from bucketq.pending import Pending
+from bucketq.pending import Pending, ignore
 
 T = TypeVar("T")
 
@@ -21,7 +21,8 @@ ANSWER_S = 5.0
 # The last try begins at the limit.
 _LAST_TRY_S = 0.1
 # Callers whose time is up one shortly after the other are looked for together.
-_LOOK_EVERY_S = 0.05
+_LOOK_EVERY_S = 0.1
+_HEDGES = 5
 
 
 def last_since_s(batch: Sequence[Pending], now_s: float) -> float:
@@ -32,29 +33,30 @@ def last_since_s(batch: Sequence[Pending], now_s: float) -> float:
 async def in_time(
     work: Coroutine[Any, Any, T],
     batch: Sequence[Pending],
+    since_s: float,
     limit_s: float,
     clock: Clock,
     gave_up: Callable[[], Exception],
 ) -> T:
-    """The outcome of the work for a batch, or `gave_up()` when the time of its last call is up.
+    """The outcome of the work for a batch, or `gave_up()` when the time of its last call, `since_s`, is up.
 
     A caller gets that error when its own time is up. It is asked for once for all who get it together.
     """
     loop, began_s = asyncio.get_running_loop(), clock.monotonic_s()
     limit_s = max(limit_s, ANSWER_S) + _LAST_TRY_S
+    first_s = min([began_s, *(pending.since_s for pending in batch)])
+    timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal timer
         now_s = clock.monotonic_s()
-        waiting = [one for one in batch if one.answer is not None and not one.answer.done()]
-        if over := [one for one in waiting if one.since_s + limit_s <= now_s]:
+        over = [one for one in batch if one.since_s + limit_s <= now_s]
+        if any(one.answer is not None and not one.answer.done() for one in over):
             refuse_late(over, gave_up(), now_s)
-        later_s = [one.since_s + limit_s - now_s for one in waiting if one.since_s + limit_s > now_s]
-        timer = loop.call_later(max(_LOOK_EVERY_S, min(later_s, default=limit_s)), look)
+        timer = loop.call_later(_LOOK_EVERY_S, look)
 
-    first_s = min((min(pending.since_s, began_s) for pending in batch), default=began_s)
-    left_s = last_since_s(batch, began_s) + limit_s - began_s
     timer = loop.call_later(max(_LOOK_EVERY_S, first_s + limit_s - began_s), look)
+    left_s = since_s + limit_s - began_s
     scope = asyncio.timeout(left_s if left_s > 0 else ANSWER_S)
     try:
         async with scope:
@@ -85,3 +87,27 @@ def with_time(error: Exception, waited_s: float) -> Exception:
     told.args = (f"{text}{'' if text.endswith(('.', '?')) else '.'} Gave up after {waited_s:.1f} s.",)
     told.__cause__ = error
     return told
+
+
+async def hedged(read: Callable[[], Awaitable[T]], after_s: float) -> T:
+    """The first answer to a read, which is sent again while none comes: after some time, then twice as long.
+
+    Raises StorageError when none of five is answered.
+
+    >>> asyncio.run(hedged(lambda: asyncio.sleep(0, "read"), after_s=1.0))
+    'read'
+    """
+    reads = set[asyncio.Future[T]]()
+    try:
+        for doublings in range(_HEDGES):
+            reads.add(asyncio.ensure_future(read()))
+            answered, _ = await asyncio.wait(
+                reads, timeout=after_s * 2**doublings, return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in answered:
+                return one.result()
+        raise StorageError(f"the storage has not answered any of {_HEDGES} reads")
+    finally:
+        for one in reads:
+            one.add_done_callback(ignore)
+            one.cancel()

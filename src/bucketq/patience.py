@@ -7,36 +7,9 @@ from typing import TypeVar
 from bucketq.clock import Clock
 from bucketq.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnusableStorageError
 from bucketq.mint import Mint
-from bucketq.pending import ignore
 from bucketq.retry import Backoff
 
 T = TypeVar("T")
-
-_HEDGES = 5
-
-
-async def hedged(read: Callable[[], Awaitable[T]], after_s: float) -> T:
-    """The first answer to a read, which is sent again while none comes: after some time, then twice as long.
-
-    Raises StorageError when none of five is answered.
-
-    >>> asyncio.run(hedged(lambda: asyncio.sleep(0, "read"), after_s=1.0))
-    'read'
-    """
-    reads = set[asyncio.Future[T]]()
-    try:
-        for doublings in range(_HEDGES):
-            reads.add(asyncio.ensure_future(read()))
-            answered, _ = await asyncio.wait(
-                reads, timeout=after_s * 2**doublings, return_when=asyncio.FIRST_COMPLETED
-            )
-            for one in answered:
-                return one.result()
-        raise StorageError(f"the storage has not answered any of {_HEDGES} reads")
-    finally:
-        for one in reads:
-            one.add_done_callback(ignore)
-            one.cancel()
 
 
 class Patience:

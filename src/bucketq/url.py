@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bucketq.codec import leader_of
+from bucketq.deadline import hedged
 from bucketq.embedded import BrokerQueue
 from bucketq.errors import ConfigurationError
-from bucketq.patience import hedged
 from bucketq.remote.brokers import Brokers, check_way
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings

@@ -1,11 +1,14 @@
 """Deadlines: a call ends within `retry_for_s`, whatever the storage does and however long it queued."""
 
 import asyncio
+from collections import deque
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bucketq import DirectQueue, StorageError
-from bucketq.testing.virtual_time import virtual_time
+from bucketq import DirectQueue, OutcomeUnknownError, StorageError
+from bucketq.testing.virtual_time import run, virtual_time
 from tests.faults.faulty import FaultyStorage, queues_with
 
 opened = queues_with(archive=False)
@@ -63,3 +66,54 @@ async def test_a_call_ends_within_its_time_however_it_queues(kind, limit_s, hang
             assert f"{took_s:.1f} s" in str(error), "the error states the real time"
         storage.hangs_s = 0.0
         assert (await error_of(q.enqueue("mail")))[0] is None
+
+
+class Full(Hanging):
+    """Hangs, and its disk is full, for certain."""
+
+    async def write(self, content, if_match=None):
+        fault = self.faults.popleft() if self.faults else None
+        if fault == "hang":
+            await asyncio.sleep(1e6)
+        self.faults.extendleft([fault] if fault else ())
+        return await super().write(content, if_match)
+
+
+FAULTS = st.sampled_from(
+    ["hang", "full", "full", "lost request", "lost answer", "conflict", "slow down", None]
+)
+
+
+@pytest.mark.parametrize("kind", [opened, directly])
+@given(
+    st.lists(st.tuples(st.floats(0.0, 3.0), st.lists(FAULTS, max_size=12)), min_size=1, max_size=12),
+    st.sampled_from([0.0, 1.0, 6.0]),
+)
+@settings(max_examples=60)
+def test_every_call_ends_in_time_and_its_error_is_true(kind, calls, limit_s):
+    run(check_calls(kind, calls, limit_s))
+
+
+async def check_calls(kind, calls, limit_s):
+    storage = Full()
+    storage.latency_s = 0.05
+    async with kind(storage, retry_for_s=limit_s) as q:
+        await q.enqueue("first")
+        tasks = []
+        for number, (later_s, faults) in enumerate(calls):
+            await asyncio.sleep(later_s)
+            storage.faults = deque(faults)
+            tasks.append(asyncio.create_task(error_of(q.enqueue("mail", number))))
+        ended = await asyncio.gather(*tasks)
+        storage.faults.clear()
+        # Whatever was, the next call succeeds.
+        assert (await error_of(q.enqueue("last")))[0] is None
+        found = [job["payload"] for job in (await storage.document())["jobs"] if job["entrypoint"] == "mail"]
+    assert len(found) == len(set(found)), "nothing is done twice"
+    for number, (error, took_s) in enumerate(ended):
+        # One try is had even behind another one that takes all of its time.
+        assert took_s <= 2 * max(limit_s, 5.0) + 0.5
+        if error is None:
+            assert number in found
+        elif not isinstance(error, OutcomeUnknownError):
+            assert number not in found, f"nothing was changed, says {error!r}"

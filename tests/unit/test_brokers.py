@@ -234,11 +234,12 @@ def test_the_clock_of_one_broker_makes_nobody_forget():
     assert set(state.sessions.marks) == {"old", "new"}
 
 
-def test_a_job_that_another_worker_has_by_now_is_not_told_as_given_back():
+def test_a_job_that_another_worker_has_by_now_is_told_without_its_token():
     state = QueueState()
     state.apply(batch(1, Enqueue((job(1),))))
     state.apply(batch(2, Dequeue(None, 1, "mine", NOW)))
     nack = batch(3, Nack(Claim("job-1", "mine"), "no", NOW))
     state.apply(nack)
     state.apply(batch(1, Dequeue(None, 1, "theirs", NOW), session="other"))
-    assert state.apply(nack).answers == [None], "its token is nobody else's business"
+    [told] = state.apply(nack).answers
+    assert (told.status, told.token) == (JobStatus.IN_PROGRESS, None), "its token is nobody else's business"

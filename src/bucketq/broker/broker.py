@@ -21,6 +21,7 @@ from bucketq.account import Spending
 from bucketq.broker.served import ServedQueue
 from bucketq.clock import Clock, SystemClock
 from bucketq.codec import leader_of
+from bucketq.deadline import hedged
 from bucketq.election import Election, Leader, LeaderWatch
 from bucketq.embedded import WIDEST_S
 from bucketq.errors import (
@@ -33,7 +34,6 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.glance import Glance
 from bucketq.mint import Mint
-from bucketq.patience import hedged
 from bucketq.pending import ignore
 from bucketq.prices import Requests
 from bucketq.settings import Settings

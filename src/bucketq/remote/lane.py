@@ -112,7 +112,8 @@ class Lane:
                 gave_up = partial(self._seeker.gave_up, asking)
                 try:
                     sending = self._send(batch, asking)
-                    answers = await in_time(sending, batch, self._retry_for_s, self._clock, gave_up)
+                    times = asking.since_s, self._retry_for_s
+                    answers = await in_time(sending, batch, *times, self._clock, gave_up)
                     self._answer(batch, answers.answers)
                 except Exception as error:
                     refuse_late(batch, error, self._clock.monotonic_s())
@@ -146,7 +147,9 @@ class Lane:
         def send(address: str) -> Awaitable[Answers]:
             if not asking.was_sent:
                 # Those who were told meanwhile that nothing was changed are not spoken for any more.
-                operations[:] = [Refresh() if _is_over(one) else one.operation for one in batch]
+                operations[:] = [
+                    Refresh() if one.answer and one.answer.done() else one.operation for one in batch
+                ]
             return self._batch(address, operations)
 
         try:
@@ -177,7 +180,3 @@ class Lane:
             amends = give_answer(pending, outcome)
             if amends is not None:
                 self._gathered.append(Pending(amends, None))
-
-
-def _is_over(pending: Pending) -> bool:
-    return pending.answer is not None and pending.answer.done()

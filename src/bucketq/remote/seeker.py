@@ -99,8 +99,8 @@ class Seeker:
                 asking.trouble = error
             asking.is_under_way, waited_s = False, self._clock.monotonic_s() - began_s
             if patience.is_exhausted():
-                error = self.gave_up(asking)
-                raise (error if is_shared else with_time(error, waited_s)) from asking.trouble
+                told = self.gave_up(asking)
+                raise (told if is_shared else with_time(told, waited_s)) from asking.trouble
             self._tell(address, asking.trouble, patience.attempts, waited_s)
             await patience.pause(pause_s)
 
