@@ -30,7 +30,7 @@ from bucketq.archive_name import version_of_batch
 from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
-from bucketq.deadline import ANSWER_S, in_time, last_since_s, refuse_late, with_time
+from bucketq.deadline import ANSWER_S, in_time, last_since_s, with_time
 from bucketq.errors import (
     CASConflictError,
     NotWrittenError,
@@ -173,17 +173,6 @@ class Committer:
             elif amends := give_answer(pending, outcome):
                 rest.amends.append(amends)
         return rest
-
-    async def fetch(self, fetching: Coroutine[Any, Any, None], deferred: list[Pending]) -> list[Pending]:
-        """Wait for a segment; return those who need it, with their whole time again: there is progress."""
-        late = StorageError(f"a segment beside {describe(self._storage)} was not read in time")
-        try:
-            since_s, limit_s = last_since_s(deferred, self._clock.monotonic_s()), self._settings.retry_for_s
-            await in_time(fetching, deferred, since_s, limit_s, self._clock, lambda: late)
-        except Exception as error:
-            refuse_late(deferred, error, self._clock.monotonic_s())
-            return []
-        return [pending._replace(since_s=self._clock.monotonic_s()) for pending in deferred]
 
     @property
     def interval_s(self) -> float:

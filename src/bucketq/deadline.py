@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 # A healthy storage, or broker, answers within this time: one request gets it, however short the limit is.
 ANSWER_S = 5.0
-# The last try begins at the limit.
-_LAST_TRY_S = 0.1
+# The last try begins at the limit, and learns what became of a write.
+_LAST_TRY_S = 0.5
 # Callers whose time is up one shortly after the other are looked for together.
 _LOOK_EVERY_S = 0.1
 _HEDGES = 5

@@ -22,7 +22,7 @@ from bucketq.group import GroupCommit
 from bucketq.job import Job
 from bucketq.mint import Mint
 from bucketq.operation import Heartbeat, Operation
-from bucketq.pending import IfAbandoned, Pending
+from bucketq.pending import IfAbandoned, Pending, refuse
 from bucketq.queue import Queue
 from bucketq.retry import EXPONENTIAL, LINEAR, Backoff
 from bucketq.segment import Needed
@@ -184,9 +184,13 @@ class _Writer:
                 self.upkeep.release(fetched)
             deferred, fetched = [], []
             for segments, needing in rest.deferred.items():
-                if again := await self.committer.fetch(self.upkeep.fetch(segments), needing):
+                try:
+                    await self.upkeep.fetch(segments)
                     fetched.append(segments[0])
-                    deferred += again
+                    now_s = self._clock.monotonic_s()
+                    deferred += [one._replace(since_s=now_s) for one in needing]
+                except Exception as error:
+                    refuse(needing, error)
         self.upkeep.after_commit()
 
 

@@ -262,9 +262,13 @@ class GroupCommit:
 
     async def _fetch(self, segments: tuple[Needed, ...], deferred: list[Pending]) -> None:
         try:
-            if again := await self._committer.fetch(self._upkeep.fetch(segments), deferred):
-                self._fetched_for.append(segments[0])
-                self._gathered[:0] = again
+            await self._upkeep.fetch(segments)
+            self._fetched_for.append(segments[0])
+            # There is progress: they have their whole time again.
+            now_s = self._clock.monotonic_s()
+            self._gathered[:0] = [one._replace(since_s=now_s) for one in deferred]
+        except Exception as error:
+            refuse(deferred, error)
         except asyncio.CancelledError:
             refuse(deferred, None)
             raise

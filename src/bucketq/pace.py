@@ -2,9 +2,10 @@
 
 _FIRST_STEP_S = 0.1
 _INTERVAL_S_MAX = 10.0
-# A try that fails costs a write: of twenty-one, that is one. Where the commits are far apart, it is more.
+# A try that fails costs a write: of twenty-one, that is one. Where commits are far apart, it is more at
+# first, because twenty of them would outlive most slow-downs.
 _COMMITS_BETWEEN_TRIES = 20
-_KEPT_S_MAX = 10.0
+_KEPT_S = 15.0
 # So long after the last slow-down, and the time that it counts for, half of the interval is left.
 _HALVED_AFTER_S = 4.0
 
@@ -14,8 +15,8 @@ class Pace:
 
     GCS, for one, allows about one write a second to one object. A slow-down doubles the interval. Without
     another one it falls with time, slowly at first, whether commits land or not. When that was a little too
-    much, the interval before it is kept for a while. Where the commits of other writers land closer together,
-    so may these.
+    much, the interval before it is kept for a while, and longer each time. Where the commits of other writers
+    land closer together, so may these.
 
         interval  ▲      ╮
                   │     ╭╯╲__
@@ -33,9 +34,11 @@ class Pace:
     def __init__(self, wanted_s: float, most_s: float = _INTERVAL_S_MAX) -> None:
         self.wanted_s = wanted_s
         self._most_s = max(wanted_s, min(most_s, _INTERVAL_S_MAX))
-        # The interval, as it is kept until a moment; and the last one at which a commit has landed.
-        self._kept_s = self._proven_s = wanted_s
+        # The interval, as it is kept until a moment; the one that the next commit waits for; and the last one
+        # at which a commit has landed.
+        self._kept_s = self._next_s = self._proven_s = wanted_s
         self._until_s = 0.0
+        self._patience_s = _KEPT_S
 
     def interval_s(self, now_s: float) -> float:
         """The time from one commit to the next."""
@@ -46,16 +49,18 @@ class Pace:
 
     def slow_down(self, now_s: float) -> None:
         """The storage complained."""
-        interval_s = self.interval_s(now_s)
-        if interval_s < self._proven_s:
-            self._keep(self._proven_s, now_s + min(_COMMITS_BETWEEN_TRIES * self._proven_s, _KEPT_S_MAX))
+        if self._next_s < self._proven_s:
+            self._keep(self._proven_s, now_s + min(_COMMITS_BETWEEN_TRIES * self._proven_s, self._patience_s))
+            self._patience_s = min(2 * self._patience_s, _COMMITS_BETWEEN_TRIES * _INTERVAL_S_MAX)
         else:
-            doubled_s = min(max(interval_s * 2, _FIRST_STEP_S), self._most_s)
+            doubled_s = min(max(self.interval_s(now_s) * 2, _FIRST_STEP_S), self._most_s)
             self._keep(doubled_s, now_s + doubled_s)
 
     def landed(self, now_s: float) -> None:
         """The storage took a commit."""
-        self._proven_s = self.interval_s(now_s)
+        self._proven_s, self._next_s = self._next_s, self.interval_s(now_s)
+        if self._proven_s == self.wanted_s:
+            self._patience_s = _KEPT_S
 
     def others_landed(self, commits: int, within_s: float, now_s: float) -> None:
         """The storage took so many commits of others meanwhile: enough of them prove what it bears."""
@@ -64,4 +69,5 @@ class Pace:
             self._keep(self._proven_s, now_s)
 
     def _keep(self, interval_s: float, until_s: float) -> None:
-        self._kept_s, self._until_s = interval_s, until_s
+        self._kept_s = self._next_s = interval_s
+        self._until_s = until_s

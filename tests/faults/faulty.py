@@ -51,6 +51,7 @@ class FaultyStorage:
     late            seems to fail, lands a moment later unless the object has changed
     slow down       429
     full            refused for want of room, for certain
+    no answer       nothing is ever heard of it
 
     With `write_every_s`, a write that comes sooner after the last that landed gets a 429.
 
@@ -121,6 +122,8 @@ class FaultyStorage:
             raise SlowDownError("injected: 429")
         if fault == "full":
             raise StorageFullError("injected: no space left")
+        if fault == "no answer":
+            await asyncio.Event().wait()
         if fault == "late":
             asyncio.get_running_loop().call_later(0.05, self._land_late, content, if_match)
             raise StorageError("injected: timeout")

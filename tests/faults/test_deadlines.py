@@ -62,25 +62,14 @@ async def test_a_call_ends_within_its_time_however_it_queues(kind, limit_s, hang
         ended = await calls_every(1.0, 40, lambda: q.enqueue("mail"))
         for error, took_s in ended:
             assert isinstance(error, StorageError)
-            assert took_s == pytest.approx(limit_s, abs=0.2)
+            assert took_s == pytest.approx(limit_s, abs=0.6)
             assert f"{took_s:.1f} s" in str(error), "the error states the real time"
         storage.hangs_s = 0.0
         assert (await error_of(q.enqueue("mail")))[0] is None
 
 
-class Full(Hanging):
-    """Hangs, and its disk is full, for certain."""
-
-    async def write(self, content, if_match=None):
-        fault = self.faults.popleft() if self.faults else None
-        if fault == "hang":
-            await asyncio.sleep(1e6)
-        self.faults.extendleft([fault] if fault else ())
-        return await super().write(content, if_match)
-
-
 FAULTS = st.sampled_from(
-    ["hang", "full", "full", "lost request", "lost answer", "conflict", "slow down", None]
+    ["no answer", "full", "full", "lost request", "lost answer", "late", "conflict", "slow down", None]
 )
 
 
@@ -95,7 +84,7 @@ def test_every_call_ends_in_time_and_its_error_is_true(kind, calls, limit_s):
 
 
 async def check_calls(kind, calls, limit_s):
-    storage = Full()
+    storage = FaultyStorage()
     storage.latency_s = 0.05
     async with kind(storage, retry_for_s=limit_s) as q:
         await q.enqueue("first")
@@ -103,17 +92,17 @@ async def check_calls(kind, calls, limit_s):
         for number, (later_s, faults) in enumerate(calls):
             await asyncio.sleep(later_s)
             storage.faults = deque(faults)
-            tasks.append(asyncio.create_task(error_of(q.enqueue("mail", number))))
+            tasks.append(asyncio.create_task(error_of(q.enqueue(f"mail-{number}"))))
         ended = await asyncio.gather(*tasks)
         storage.faults.clear()
         # Whatever was, the next call succeeds.
         assert (await error_of(q.enqueue("last")))[0] is None
-        found = [job["payload"] for job in (await storage.document())["jobs"] if job["entrypoint"] == "mail"]
+        found = [job["entrypoint"] for job in (await storage.document())["jobs"]]
     assert len(found) == len(set(found)), "nothing is done twice"
     for number, (error, took_s) in enumerate(ended):
         # One try is had even behind another one that takes all of its time.
         assert took_s <= 2 * max(limit_s, 5.0) + 0.5
         if error is None:
-            assert number in found
+            assert f"mail-{number}" in found
         elif not isinstance(error, OutcomeUnknownError):
-            assert number not in found, f"nothing was changed, says {error!r}"
+            assert f"mail-{number}" not in found, f"nothing was changed, says {error!r}"

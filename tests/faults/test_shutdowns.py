@@ -181,7 +181,7 @@ async def test_a_client_of_silent_brokers_ends_in_time():
     async with ends_within(32):
         await client.__aexit__(None, None, None)
     for error, took_s in await asyncio.gather(*calls):
-        assert took_s == pytest.approx(30, abs=0.2)
+        assert took_s == pytest.approx(30, abs=0.6)
         assert f"Gave up after {took_s:.1f} s" in str(error)
 
 

@@ -16,7 +16,7 @@ from bucketq import (
 from bucketq.codec import decode, encode
 from bucketq.election import Election, LeaderWatch
 from bucketq.errors import SessionForgottenError
-from bucketq.job import Claim
+from bucketq.job import Claim, JobStatus
 from bucketq.operation import (
     Ack,
     AckMany,
