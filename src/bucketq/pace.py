@@ -39,6 +39,8 @@ class Pace:
         self._kept_s = self._next_s = self._proven_s = wanted_s
         self._until_s = 0.0
         self._patience_s = _KEPT_S
+        # Commits of others since the last slow-down.
+        self._others = 0
 
     def interval_s(self, now_s: float) -> float:
         """The time from one commit to the next."""
@@ -49,6 +51,7 @@ class Pace:
 
     def slow_down(self, now_s: float) -> None:
         """The storage complained."""
+        self._others = 0
         if self._next_s < self._proven_s:
             self._keep(self._proven_s, now_s + min(_COMMITS_BETWEEN_TRIES * self._proven_s, self._patience_s))
             self._patience_s = min(2 * self._patience_s, _COMMITS_BETWEEN_TRIES * _INTERVAL_S_MAX)
@@ -64,6 +67,9 @@ class Pace:
 
     def others_landed(self, commits: int, within_s: float, now_s: float) -> None:
         """The storage took so many commits of others meanwhile: enough of them prove what it bears."""
+        self._others += commits
+        if self._others >= _COMMITS_BETWEEN_TRIES:
+            self._until_s = min(self._until_s, now_s)
         if commits >= _COMMITS_BETWEEN_TRIES and within_s / commits < self.interval_s(now_s):
             self._proven_s = max(self.wanted_s, within_s / commits)
             self._keep(self._proven_s, now_s)

@@ -84,9 +84,10 @@ async def test_a_worker_whose_bucket_never_answers_ends_in_its_time(place):
         endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         with place.worker(*options, **endpoint, **keys, **PATIENT) as worker:
             # It has asked something.
-            await asyncio.to_thread(silent.accept)
-            worker.signal(signal.SIGTERM)
-            assert worker.wait() == 0
+            connection, _ = await asyncio.to_thread(silent.accept)
+            with connection:
+                worker.signal(signal.SIGTERM)
+                assert worker.wait() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,10 +1,12 @@
 """A storage that takes few writes and answers the others with 429: the queue finds the pace it allows."""
 
 import asyncio
+import random
+from contextlib import suppress
 
 import pytest
 
-from bucketq import BrokerQueue, OutcomeUnknownError, Settings, ThrottledStorage
+from bucketq import BrokerQueue, BucketQError, OutcomeUnknownError, Settings, ThrottledStorage
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from tests.faults.faulty import FaultyStorage
 
@@ -84,6 +86,45 @@ async def test_nor_while_those_of_others_do(seed):
         every = await asyncio.gather(*(enqueue_for(200, q, 20) for q in (ours, theirs, others)))
     assert all(every), "each has its turn"
     await check_jobs(storage, [job_id for told in every for job_id in told])
+
+
+class Rough(FaultyStorage):
+    """Refuses half of the writes, at random, while it is rough."""
+
+    is_rough = True
+
+    def __init__(self):
+        super().__init__()
+        self.random = random.Random(1)
+        self.latency_s = 0.06
+
+    async def write(self, content, if_match=None):
+        if self.is_rough and self.random.random() < 0.5:
+            self.faults.append("slow down")
+        return await super().write(content, if_match)
+
+
+@virtual_time
+async def test_the_pace_does_not_outlive_a_slow_down():
+    storage = Rough()
+    queues = []
+
+    async def write(number):
+        async with queue_on(storage) as q:
+            queues.append(q)
+            while now_s() < 90:
+                with suppress(BucketQError):
+                    await (q.resume(f"mail-{number}") if now_s() % 2 < 1 else q.pause(f"mail-{number}"))
+                await asyncio.sleep(storage.random.uniform(0.2, 0.8))
+
+    async with asyncio.TaskGroup() as writers:
+        for number in range(6):
+            writers.create_task(write(number))
+        await asyncio.sleep(60)
+        assert max(q._group._committer.interval_s for q in queues) > 0.2
+        storage.is_rough = False
+        await asyncio.sleep(25)
+        assert max(q._group._committer.interval_s for q in queues) < 0.2
 
 
 @virtual_time
