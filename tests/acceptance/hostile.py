@@ -155,7 +155,7 @@ def besieged(folder, *options, bytes_max=32 * MB, rest_s=0.02):
     """A broker on a file, with a bystander, who rests between two jobs; afterwards all must be well."""
     with served(f"file://{folder}/queue.json", *options) as broker:
         target = Besieged(broker)
-        bystander = Bystander(target.http_port, rest_s)
+        bystander = target.bystander = Bystander(target.http_port, rest_s)
         bystander.start()
         try:
             bystander.go_on()

@@ -1,4 +1,4 @@
-"""Crowd: all connections of an HTTP server, and what they have sent that is not done with yet."""
+"""Crowd: all connections of an HTTP server, and the account of what they hold."""
 
 from collections import OrderedDict
 from typing import Protocol
@@ -6,8 +6,7 @@ from typing import Protocol
 from uvicorn.server import ServerState
 
 from bucketq.broker.allowance import Allowance
-
-_SMALL_BYTES = 64 * 1024
+from bucketq.broker.holdings import Holdings
 
 
 class Idler(Protocol):
@@ -21,11 +20,11 @@ class Idler(Protocol):
 class Crowd(ServerState):
     """How many there are, and which of them could go."""
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: Allowance, holdings: Holdings | None = None) -> None:
         super().__init__()
         self.allowance = allowance
         self.connections_max = allowance.connections
-        self._held_bytes = 0
+        self.holdings = holdings or Holdings(allowance)
         # Those without a request, longest first.
         self.idle: OrderedDict[Idler, None] = OrderedDict()
 
@@ -37,12 +36,3 @@ class Crowd(ServerState):
             return False
         self.idle.popitem(last=False)[0].give_way()
         return True
-
-    def hold(self, size: int, of_one: int = 0) -> bool:
-        """Count bytes that came, or, below 0, that are done with; tell whether there is room for them.
-
-        `of_one` are those that the connection holds in all. For a small message there is room always, so
-        that a few who send much keep nobody else out; all the small ones together are no danger.
-        """
-        self._held_bytes += size
-        return of_one <= _SMALL_BYTES or self._held_bytes <= self.allowance.held_bytes_max

@@ -4,9 +4,12 @@ See proto/bucketq/v1/queue.proto. Beside the queue's own service stand reflectio
 needs no token.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeAlias
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from io import BytesIO
+from typing import Any, cast
 from urllib.parse import unquote
 
 import grpc
@@ -19,8 +22,11 @@ from grpc_status import rpc_status
 
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
+from bucketq.broker.cutting import Cutting
 from bucketq.broker.door import Door
+from bucketq.broker.holdings import Hold, Holdings
 from bucketq.broker.open_health import OpenHealth
+from bucketq.broker.receiving import Context, Receiving
 from bucketq.broker.rpc import Method, Rpc, parsed
 from bucketq.broker.service import Service
 from bucketq.errors import (
@@ -47,10 +53,16 @@ from bucketq.errors import (
 from bucketq.tls import Tls
 from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
-from bucketq.wire import CHUNK_BYTES, refusal_message
+from bucketq.wire import refusal_message
+
+log = logging.getLogger("bucketq")
 
 _METADATA_BYTES_MAX = 8 * 1024
 _UNREAD_BYTES_MAX = 4 * 1024
+# Of each stream, gRPC has one in memory beside the object itself.
+_CHUNK_BYTES = 256 * 1024
+# gRPC takes an answer whole, and does not return how much of it was read.
+_ANSWER_BYTES_PER_S_MIN = 256 * 1024
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Queue"].full_name
 
@@ -77,17 +89,25 @@ _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
     (BucketQError, grpc.StatusCode.INTERNAL),
 ]
 
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-
 
 class GrpcShell:
     """A gRPC server for a service."""
 
-    def __init__(self, service: Service, rpc: Rpc, door: Door, allowance: Allowance | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        rpc: Rpc,
+        door: Door,
+        allowance: Allowance | None = None,
+        holdings: Holdings | None = None,
+    ) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
         self._allowance = allowance or Allowance()
+        self._holdings = holdings or Holdings(self._allowance)
+        self._receiving = Receiving(self._allowance)
+        self._cutting = Cutting()
         self._server: grpc.aio.Server | None = None
         self._health = OpenHealth()
         services = SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME
@@ -95,11 +115,9 @@ class GrpcShell:
 
     async def start(self, host: str, port: int, tls: Tls | None = None) -> int:
         """Listen; return the port, which is a free one if 0 was given. Raises ConfigurationError."""
-        server = grpc.aio.server(options=_options(self._allowance))
+        server = grpc.aio.server(options=_options(self._allowance, self._receiving.message_bytes_max))
         reflect: Any = grpc.stream_stream_rpc_method_handler(
-            self._reflect,
-            reflection_pb2.ServerReflectionRequest.FromString,
-            reflection_pb2.ServerReflectionResponse.SerializeToString,
+            self._reflect, response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString
         )
         generic = grpc.method_handlers_generic_handler
         server.add_generic_rpc_handlers(
@@ -116,7 +134,7 @@ class GrpcShell:
                 f"cannot listen on {host}:{port}; is another program there? {error}"
             ) from error
         await server.start()
-        self._server = server
+        self._server, self._cutting.port = server, bound
         self.tell_health()
         return bound
 
@@ -133,11 +151,19 @@ class GrpcShell:
     def _handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         def unary(name: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
             async def handle(_: object, context: Context) -> Any:
+                self._hold(context)
                 try:
-                    async with self._visit(context, method.role, name) as caller:
-                        return await self._rpc.call(name, await _message(context), caller)
+                    async with (
+                        self._visit(context, method.role, name) as caller,
+                        self._message(context) as content,
+                    ):
+                        answer = await self._rpc.call(name, content, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
+                within_s = self._allowance.body_within_s + len(answer) / _ANSWER_BYTES_PER_S_MIN
+                unread = asyncio.get_running_loop().call_later(within_s, self._end, context)
+                _when_sent(context, unread.cancel)
+                return answer
 
             return grpc.stream_unary_rpc_method_handler(handle)
 
@@ -150,54 +176,103 @@ class GrpcShell:
             "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
+    def _hold(self, context: Context) -> Hold:
+        hold = Hold(self._holdings, context.peer())
+        # The handler returns before gRPC has sent its answer.
+        _when_sent(context, hold.close)
+        return hold
+
+    @asynccontextmanager
+    async def _message(self, context: Context) -> AsyncIterator[bytes]:
+        """The message of a unary call, which is counted while the block runs. Raises ConfigurationError."""
+        content = await self._receiving.message(context)
+        if content is None:
+            raise ConfigurationError("a call must have a message; this one ended without one")
+        has_room = self._holdings.count(context.peer(), len(content))
+        try:
+            if not has_room:
+                raise TooManyRequestsError("too much is being sent at once")
+            yield content
+        finally:
+            self._holdings.count(context.peer(), -len(content))
+
+    async def _write(self, context: Context, content: Any) -> None:
+        """Write one of several messages. If nobody reads it, the connection ends."""
+        try:
+            async with asyncio.timeout(self._allowance.body_within_s):
+                await context.write(content)
+        except TimeoutError:
+            self._end(context)
+            raise asyncio.CancelledError from None
+
+    def _end(self, context: Context) -> None:
+        host, port = _address_of(context.peer())
+        log.info("a connection by gRPC was ended: its client does not read", extra={"peer": host})
+        self._cutting.end(host, port)
+
     def _visit(self, context: Context, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
         authorization = str(metadata["authorization"]) if "authorization" in metadata else None
         sent = TraceContext.of(metadata.get("traceparent"), metadata.get("tracestate"))
-        return self._door.visit(authorization, _host_of(context.peer()), role, "grpc", method, sent)
+        return self._door.visit(authorization, _address_of(context.peer())[0], role, "grpc", method, sent)
 
     async def _read_object(self, _: object, context: Context) -> None:
         # Not a generator: one whose caller has gone away would be ended later, and elsewhere.
+        hold = self._hold(context)
         try:
             async with self._visit(context, Role.VIEWER, "ReadObject") as caller:
-                name = parsed(pb.ReadObjectRequest, await _message(context)).name
-                content = await self._service.read_object(name, caller)
-                for start in range(0, len(content), CHUNK_BYTES):
-                    chunk = pb.Chunk(content=content[start : start + CHUNK_BYTES])
-                    await context.write(chunk.SerializeToString())
+                async with self._message(context) as request:
+                    name = parsed(pb.ReadObjectRequest, request).name
+
+                async def produce() -> bytes:
+                    return await self._service.read_object(name, caller)
+
+                content = await hold.answer(produce, len, is_repeatable=True)
+                for start in range(0, len(content), _CHUNK_BYTES):
+                    chunk = pb.Chunk(content=content[start : start + _CHUNK_BYTES])
+                    await self._write(context, chunk.SerializeToString())
         except BucketQError as error:
             await _refuse(context, error)
 
-    async def _reflect(self, requests: AsyncIterator[Any], context: Context) -> None:
+    async def _reflect(self, _: object, context: Context) -> None:
+        async def requests() -> AsyncIterator[Any]:
+            while (content := await self._receiving.message(context)) is not None:
+                yield parsed(reflection_pb2.ServerReflectionRequest, content)
+
         try:
             async with self._visit(context, Role.VIEWER, "ServerReflectionInfo"):
-                async for response in self._reflection.ServerReflectionInfo(requests, context):
-                    await context.write(response)
+                async for response in self._reflection.ServerReflectionInfo(requests(), context):
+                    await self._write(context, response)
         except BucketQError as error:
             await _refuse(context, error)
 
-    async def _create_object(self, requests: AsyncIterator[bytes], context: Context) -> bytes:
+    async def _create_object(self, _: object, context: Context) -> bytes:
+        hold = self._hold(context)
         try:
             async with self._visit(context, Role.VIEWER, "CreateObject") as caller:
                 caller.need_to_create()
-                await self._receive_object(requests)
+                name, content = await self._receive_object(context, hold)
+                await self._service.create_object(name, content)
         except BucketQError as error:
             await _refuse(context, error)
         return pb.Done().SerializeToString()
 
-    async def _receive_object(self, requests: AsyncIterator[bytes]) -> None:
-        first: pb.CreateObjectRequest | None = None
-        content = bytearray()
-        async for piece in requests:
+    async def _receive_object(self, context: Context, hold: Hold) -> tuple[str, bytes]:
+        async with self._message(context) as piece:
             request = parsed(pb.CreateObjectRequest, piece)
-            first = first or request
-            content += request.content
-            if len(content) > min(first.size_bytes, self._service.object_bytes_max):
-                break
+        name, size = request.name, request.size_bytes
+        content = BytesIO()
+        if size <= self._service.object_bytes_max:
+            await hold.grow(size)
+            content.write(request.content)
+            while (
+                content.tell() <= size and (next_piece := await self._receiving.message(context)) is not None
+            ):
+                content.write(parsed(pb.CreateObjectRequest, next_piece).content)
         # A connection that broke looks like a stream that has ended.
-        if first is None or len(content) != first.size_bytes:
+        if content.tell() != size:
             raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
-        await self._service.create_object(first.name, bytes(content))
+        return name, content.getvalue()
 
 
 def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
@@ -211,9 +286,9 @@ def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
     return server.add_secure_port(address, credentials)
 
 
-def _options(allowance: Allowance) -> list[tuple[str, int]]:
+def _options(allowance: Allowance, message_bytes_max: int) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_receive_message_length", allowance.message_bytes_max),
+        ("grpc.max_receive_message_length", message_bytes_max),
         ("grpc.max_send_message_length", -1),
         # A small message must not become a large one: gRPC expands it before it looks at its size. The first
         # option refuses a compressed call, the second keeps gRPC from expanding anything.
@@ -240,22 +315,22 @@ def _options(allowance: Allowance) -> list[tuple[str, int]]:
     ]
 
 
-async def _message(context: Context) -> bytes:
-    """The message of a unary call. Raises ConfigurationError if the call ends without one."""
-    content = await context.read()
-    if content is grpc.aio.EOF:
-        raise ConfigurationError("a call must have a message; this one ended without one")
-    message: bytes = content
-    return message
+def _when_sent(context: Context, act: Callable[[], object]) -> None:
+    # The types of gRPC have a class in place of any function.
+    def done(_: object) -> None:
+        act()
+
+    context.add_done_callback(cast(Any, done))
 
 
-def _host_of(peer: str) -> str:
+def _address_of(peer: str) -> tuple[str, int]:
     """The address of what gRPC calls a peer.
 
-    >>> _host_of("ipv4:127.0.0.1:7420"), _host_of("ipv6:%5B::1%5D:7420")
-    ('127.0.0.1', '::1')
+    >>> _address_of("ipv4:127.0.0.1:7420"), _address_of("ipv6:%5B::1%5D:7420")
+    (('127.0.0.1', 7420), ('::1', 7420))
     """
-    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else 0
 
 
 def in_brackets(host: str) -> str:

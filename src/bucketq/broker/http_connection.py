@@ -11,7 +11,7 @@ one. If all of them are at work, the new one gets 503.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -19,6 +19,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from bucketq.broker.crowd import Crowd
+from bucketq.broker.outflow import Outflow
 from bucketq.broker.problem import Problem
 
 _HEADER_BYTES_MAX = 32 * 1024
@@ -50,7 +51,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         has_room = self._crowd.make_room()
-        super().connection_made(transport)
+        self._outflow = Outflow(transport, self._crowd.holdings)
+        super().connection_made(cast(asyncio.Transport, self._outflow))
         if not has_room:
             self._refuse(503, "Busy", "all connections are at work: try again later", _RETRY)
             return
@@ -58,6 +60,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
+        self._outflow.lost()
         super().connection_lost(exc)
         if self._working is not None:
             # Nobody hears the answer: a job that is claimed now would be lost until its claim is stale.
@@ -97,7 +100,7 @@ class HttpConnection(HttpToolsProtocol):
         self._arrived_bytes += len(body)
         if self.cycle is not None and not self.cycle.response_complete:
             self._held_bytes += len(body)
-            if not self._crowd.hold(len(body), self._held_bytes):
+            if not self._crowd.holdings.count(self._outflow.owner, len(body)):
                 self._refuse(503, "Busy", "too much is being sent at once: try again later", _RETRY)
                 raise ValueError("too much at once")
         super().on_body(body)
@@ -127,6 +130,8 @@ class HttpConnection(HttpToolsProtocol):
     def _until_lost(self, app: Any) -> Any:
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
             try:
+                # No work begins for a client that does not read.
+                await self._outflow.drained.wait()
                 await app(scope, receive, send)
             except asyncio.CancelledError:
                 if not self.transport.is_closing():
@@ -140,14 +145,22 @@ class HttpConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._outflow.pause()
         self._stalled = self.loop.call_later(self._allowance.body_within_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         _cancel(self._stalled)
-        super().resume_writing()
+        if self._outflow.resume():
+            super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
-        self.give_way()
+        if self._outflow.drained.is_set():
+            self.give_way()
+        else:
+            # A slow reader is not idle.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def give_way(self) -> None:
         """Close, whether or not the peer reads what was sent to it."""
@@ -184,7 +197,7 @@ class HttpConnection(HttpToolsProtocol):
         _cancel(self._late, self._stalled)
 
     def _drop_held(self) -> None:
-        self._crowd.hold(-self._held_bytes)
+        self._crowd.holdings.count(self._outflow.owner, -self._held_bytes)
         self._held_bytes = 0
 
     def _let_arrive(self) -> None:

@@ -57,6 +57,8 @@ class HttpServer:
             ssl_context_factory=(lambda *_: context) if context is not None else None,
             # Whoever says for whom it asks is not believed.
             proxy_headers=False,
+            # A large answer is read before the ping behind it.
+            ws_ping_timeout=self._crowd.allowance.body_within_s,
             ws_max_size=self._crowd.allowance.message_bytes_max,
             # A small message must not become a large one.
             ws_per_message_deflate=False,

@@ -16,6 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, suppress
+from io import BytesIO
 from typing import Protocol
 
 import msgspec
@@ -33,6 +34,7 @@ from bucketq.broker.calls.call import decode_query
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
 from bucketq.broker.events import WatchEvents, events
+from bucketq.broker.holdings import Holdings
 from bucketq.broker.http_server import HttpServer
 from bucketq.broker.metrics import CONTENT_TYPE, Metrics
 from bucketq.broker.openapi import openapi
@@ -78,6 +80,7 @@ class HttpShell:
         allowance: Allowance,
         metrics: Metrics,
         origins: Collection[str] = (),
+        holdings: Holdings | None = None,
     ) -> None:
         self._service = service
         self._rpc = rpc
@@ -85,7 +88,7 @@ class HttpShell:
         self._allowance = allowance
         self._metrics = metrics
         self._origins = origins
-        self._crowd = Crowd(allowance)
+        self._crowd = Crowd(allowance, holdings)
         self._ws_shell = WsShell(service, rpc, door, self._crowd)
         self.places = self._new_places()
         self._plain = {path: place for path, place in self.places.items() if "{" not in path}
@@ -143,7 +146,7 @@ class HttpShell:
             ("GET", "/readyz", self._ready),
             ("GET", "/openapi.json", self._describe),
         ]
-        places: defaultdict[str, Place] = defaultdict(Place)
+        places: defaultdict[str, Place] = defaultdict(lambda: Place(self._crowd.holdings))
         # Plain paths come first: /v1/jobs/claim is no job.
         for method, path, endpoint in sorted(endpoints, key=lambda one: "{" in one[1]):
             places[path].endpoints[method] = endpoint
@@ -244,17 +247,18 @@ class HttpShell:
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    pieces, size = [], int(request.headers.get("content-length", 0))
+    # In a buffer, so that it is never in memory twice.
+    content, size = BytesIO(), int(request.headers.get("content-length", 0))
     if size <= limit:
         size = 0
         async for piece in request.stream():
             size += len(piece)
             if size > limit:
                 break
-            pieces.append(piece)
+            content.write(piece)
     if size > limit:
         raise TooLargeError(f"a message has {limit} bytes at most")
-    return b"".join(pieces)
+    return content.getvalue()
 
 
 def _rpc_refusal(error: BucketQError) -> Response:

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bucketq.broker.holdings import Hold, Holdings
 from bucketq.broker.problem import Problem, status_of
 from bucketq.errors import BucketQError, TooManyRequestsError, UnauthenticatedError
 
@@ -23,29 +24,45 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Place:
     """One path. All its methods are in one place, so that any other one is refused by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
         self.endpoints: dict[str, Endpoint] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
         request = Request(scope, receive)
+        with Hold(self._holdings, scope.get("client")) as hold:
+            response = await self._answer(request, hold)
+            if response is not None:
+                await response(scope, receive, send)
+
+    async def _answer(self, request: Request, hold: Hold) -> Response | None:
         method = "GET" if request.method == "HEAD" else request.method
         endpoint = self.endpoints.get(method)
         if endpoint is None:
             allowed = ", ".join(self.endpoints)
             message = f"{request.url.path} takes {allowed}, not {request.method}"
-            response = problem(405, "MethodNotAllowedError", message, {"Allow": allowed})
-        else:
-            try:
-                response = await endpoint(request)
-            except ClientDisconnect:
-                return
-            except Exception:
-                # Nobody outside is told what is inside.
-                peer = request.client.host if request.client else ""
-                log.exception("%s %s failed", request.method, request.url.path, extra={"peer": peer})
-                response = problem(500, "InternalError", "the broker failed at this; its log says why")
-        await response(scope, receive, send)
+            return problem(405, "MethodNotAllowedError", message, {"Allow": allowed})
+
+        async def produce() -> Response:
+            return await endpoint(request)
+
+        try:
+            return await hold.answer(produce, _size_of, is_repeatable=method == "GET")
+        except ClientDisconnect:
+            return None
+        except TooManyRequestsError as error:
+            return refusal(error)
+        except Exception:
+            # Nobody outside is told what is inside.
+            peer = request.client.host if request.client else ""
+            log.exception("%s %s failed", request.method, request.url.path, extra={"peer": peer})
+            return problem(500, "InternalError", "the broker failed at this; its log says why")
+
+
+def _size_of(response: Response) -> int:
+    # A stream has none, and waits for its reader after each piece.
+    return len(getattr(response, "body", b""))
 
 
 async def refuse(request: Request, error: Exception) -> Response:

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from bucketq.broker.access import Caller, Role
+from bucketq.broker.holdings import answered
 from bucketq.broker.sent_trace import sent_trace
 from bucketq.broker.service import Service
 from bucketq.errors import ConfigurationError
@@ -82,8 +83,15 @@ class Rpc:
         if method is None:
             raise ConfigurationError(f"there is no method {name!r}; there are {', '.join(self.methods)}")
         caller.need(method.role)
-        answer: bytes = (await method.perform(parsed(method.request, content), caller)).SerializeToString()
-        return answer
+        perform, request = method.perform, parsed(method.request, content)
+
+        async def produce() -> bytes:
+            answer: bytes = (await perform(request, caller)).SerializeToString()
+            return answer
+
+        # What a viewer may call changes nothing; a batch is applied once, however often, by its number; and
+        # a transaction has a short answer.
+        return await answered(produce, is_repeatable=method.role is Role.VIEWER)
 
     async def _enqueue(self, request: pb.EnqueueRequest, caller: Caller) -> pb.Jobs:
         added = await self._apply(pb.Operation(enqueue=request), caller)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from bucketq.account import Account
 from bucketq.archive import Archive
+from bucketq.archived_job import ArchivedJob
 from bucketq.broker.inspection import check_sizes, inspect_segment
 from bucketq.broker.sent_trace import sent_trace
 from bucketq.broker.write_watch import WriteWatch
@@ -28,7 +29,7 @@ from bucketq.errors import (
 from bucketq.figures import Figures
 from bucketq.glance import Glance
 from bucketq.job import Claim, Job, JobStatus
-from bucketq.listing import Chosen
+from bucketq.listing import Chosen, Page
 from bucketq.mint import Mint
 from bucketq.new_job import JobOptions, with_trace
 from bucketq.object_name import is_payload_name
@@ -61,6 +62,8 @@ _JOBS_AT_A_STRETCH = 50
 # Segments that clients wrote and that are in memory, to be checked.
 _CHECKS_MAX = 4
 _CREATED_MAX = 10_000
+# Pages of jobs that are collected, and looks into the archive. Each reads several objects.
+_LOOKS_MAX = 8
 
 
 class ServedQueue(BrokerQueue):
@@ -83,6 +86,7 @@ class ServedQueue(BrokerQueue):
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
         # The sizes of the payloads that clients created here, the last ones: they need not be looked for.
         self._created: dict[str, int] = {}
+        self._looking = asyncio.Semaphore(_LOOKS_MAX)
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         job, sent = super()._new_job(entrypoint, payload, priority, options), sent_trace()
@@ -255,6 +259,22 @@ class ServedQueue(BrokerQueue):
     async def find_archived(self, job_id: str) -> Ending | None:
         """How a job ended that is not in the queue any more; None if there never was one."""
         return await self._find_archived(job_id)
+
+    async def _find_archived(self, job_id: str) -> Ending | None:
+        async with self._looking:
+            return await super()._find_archived(job_id)
+
+    async def find_in_archive(self, job_id: str) -> ArchivedJob | None:
+        """A finished job; None if the archive has none of this id."""
+        async with self._looking:
+            return await self.archive.find(job_id)
+
+    async def served_page(
+        self, token: str, size: int, status: JobStatus | None, entrypoint: str | None
+    ) -> Page:
+        """One page of the jobs, for a client."""
+        async with self._looking:
+            return await self.page(token, size=size, status=status, entrypoint=entrypoint)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:
         # As the leader knows it: that costs no request.

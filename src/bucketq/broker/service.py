@@ -14,6 +14,7 @@ from bucketq.account import Spending
 from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Broker
+from bucketq.broker.holdings import announced
 from bucketq.broker.inspection import check_length, check_sizes, check_wanted, inspected
 from bucketq.broker.redaction import redacted
 from bucketq.broker.served import ServedQueue
@@ -101,10 +102,11 @@ class Service:
         """Claim jobs; wait for some if there are none."""
         check_wanted(wanted)
         size, wait = min(batch_size, self._allowance.batch_max), min(wait_s, WAIT_MAX_S)
-        return await self.broker.lead(
-            lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
-            if_abandoned=ServedQueue.give_back,
-        )
+        with announced():
+            return await self.broker.lead(
+                lambda queue: queue.dequeue(wanted, batch_size=size, wait=wait, worker=worker),
+                if_abandoned=ServedQueue.give_back,
+            )
 
     async def heartbeat(self, claim: Claim, progress: float | None = None, note: str | None = None) -> None:
         """A worker lives, and is so far."""
@@ -206,15 +208,14 @@ class Service:
     ) -> Page:
         """One page of the jobs that are in the queue."""
         size = min(page_size or PAGE_SIZE, PAGE_SIZE_MAX)
-        page = await self.broker.lead(
-            lambda queue: queue.page(page_token, size=size, status=status, entrypoint=entrypoint)
-        )
+        page = await self.broker.lead(lambda queue: queue.served_page(page_token, size, status, entrypoint))
         return page._replace(jobs=list(map(caller.shown, page.jobs)))
 
     async def read_object(self, name: str, caller: Caller) -> bytes:
         """The content of an object beside the queue, or of the queue itself, whose name is empty."""
         _check_object_name(name or "queue.json")
-        content = await self.broker.lead(lambda queue: queue.read_object(name))
+        with announced():
+            content = await self.broker.lead(lambda queue: queue.read_object(name))
         return content if name or caller.may(Role.ADMIN) else redacted(content)
 
     @property

@@ -10,6 +10,7 @@ from bucketq.broker.allowance import Allowance
 from bucketq.broker.broker import Beats, Broker
 from bucketq.broker.door import Door
 from bucketq.broker.grpc_shell import GrpcShell, in_brackets
+from bucketq.broker.holdings import Holdings
 from bucketq.broker.http_shell import HttpShell, Pages
 from bucketq.broker.metrics import Metrics
 from bucketq.broker.own_host import is_own_host
@@ -74,8 +75,9 @@ async def serving(
     service = Service(broker, allowance, turnstile)
     door = Door(known, turnstile, metrics.answered)
     rpc = Rpc(service)
-    grpc_shell = GrpcShell(service, rpc, door, allowance)
-    http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins)
+    holdings = Holdings(allowance)
+    grpc_shell = GrpcShell(service, rpc, door, allowance, holdings)
+    http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins, holdings)
     async with AsyncExitStack() as stack:
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)
         # A token, or a certificate in its name, is what a page lacks that goes by a false one.

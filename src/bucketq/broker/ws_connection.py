@@ -5,16 +5,19 @@ traceback written for what it sends.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
 
 from bucketq.broker.crowd import Crowd
+from bucketq.broker.outflow import Outflow
 
 # In the state of the ASGI scope: a function that sets how many bytes a message may have.
 LIMIT_MESSAGES = "limit_messages"
+# And one that returns once the peer has read what was sent to it, or is gone.
+DRAINED = "drained"
 
 _NOT_UTF8 = 1007
 _TRY_AGAIN_LATER = 1013
@@ -24,19 +27,26 @@ class WsConnection(WebSocketsSansIOProtocol):
     """What uvicorn makes of a connection that asks for a WebSocket."""
 
     def __init__(self, config: Config, server_state: Crowd, app_state: dict[str, Any]) -> None:
-        super().__init__(config, server_state, {**app_state, LIMIT_MESSAGES: self._limit_messages})
+        own = {LIMIT_MESSAGES: self._limit_messages, DRAINED: self._drained}
+        super().__init__(config, server_state, {**app_state, **own})
         self._crowd = server_state
         self._held_bytes = 0
         self._stalled: asyncio.TimerHandle | None = None
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # It is that of the HTTP connection which became this one.
+        self._outflow = cast(Outflow, transport)
+        super().connection_made(transport)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_held()
+        self._outflow.lost()
         self._let_flow()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._held_bytes += len(data)
-        if not self._crowd.hold(len(data), self._held_bytes):
+        if not self._crowd.holdings.count(self._outflow.owner, len(data)):
             self._fail(_TRY_AGAIN_LATER, "too much is being sent at once")
         elif not self.transport.is_closing():
             super().data_received(data)
@@ -61,15 +71,21 @@ class WsConnection(WebSocketsSansIOProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._outflow.pause()
         # Else each ping of somebody who does not read adds a pong to what is kept for them.
         self.transport.pause_reading()
         self._stalled = self.loop.call_later(self._crowd.allowance.body_within_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         self._let_flow()
+        if not self._outflow.resume():
+            return
         if not self.read_paused:
             self.transport.resume_reading()
         super().resume_writing()
+
+    async def _drained(self) -> None:
+        await self._outflow.drained.wait()
 
     def _limit_messages(self, bytes_max: int) -> None:
         self.conn.max_message_size = bytes_max
@@ -85,7 +101,7 @@ class WsConnection(WebSocketsSansIOProtocol):
             self._stalled.cancel()
 
     def _drop_held(self) -> None:
-        self._crowd.hold(-self._held_bytes)
+        self._crowd.holdings.count(self._outflow.owner, -self._held_bytes)
         self._held_bytes = 0
 
 

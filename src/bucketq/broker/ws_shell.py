@@ -24,10 +24,11 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
+from bucketq.broker.holdings import Hold, answered
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
-from bucketq.broker.ws_connection import LIMIT_MESSAGES
+from bucketq.broker.ws_connection import DRAINED, LIMIT_MESSAGES
 from bucketq.errors import (
     BrokerProtocolError,
     BucketQError,
@@ -110,6 +111,7 @@ class _Conversation:
     def __init__(self, shell: WsShell, socket: WebSocket) -> None:
         self._shell = shell
         self._socket = socket
+        self._owner = socket.scope.get("client")
         self._peer = socket.client.host if socket.client else ""
         self._authorization = socket.headers.get("authorization")
         # A stranger is read one short message at a time, until it authenticates.
@@ -117,7 +119,6 @@ class _Conversation:
         self._slots = asyncio.Semaphore(1 if self._is_stranger else CALLS_MAX)
         if self._is_stranger:
             self._limit_messages(_STRANGER_BYTES_MAX)
-        self._held_bytes = 0
         self._calls: set[asyncio.Task[None]] = set()
         # Those that came in Frames, by their numbers.
         self._frames: dict[int, asyncio.Task[None]] = {}
@@ -162,10 +163,12 @@ class _Conversation:
 
     async def _begin(self, answering: Coroutine[Any, Any, None], size: int) -> "asyncio.Task[None]":
         # What was asked is in memory until it is answered.
-        self._held_bytes += size
+        has_room = self._shell.crowd.holdings.count(self._owner, size)
         try:
-            if not self._shell.crowd.hold(size, self._held_bytes):
+            if not has_room:
                 raise TooManyRequestsError("too much is being sent at once")
+            # No work begins for a client that does not read. One that goes on so is cut off.
+            await self._socket.scope["state"][DRAINED]()
             async with asyncio.timeout(ROOM_WITHIN_S):
                 await self._slots.acquire()
         except BaseException as error:
@@ -185,32 +188,45 @@ class _Conversation:
         self._drop(size)
 
     def _drop(self, size: int) -> None:
-        self._held_bytes -= size
-        self._shell.crowd.hold(-size)
+        self._shell.crowd.holdings.count(self._owner, -size)
 
     def _forget(self, number: int, call: "asyncio.Task[None]") -> None:
         self._frames.pop(number, None)
 
     async def _answer_frame(self, frame: pb.Frame) -> None:
-        try:
-            async with self._visit(Role.VIEWER, self._shell.rpc.known(frame.method)) as caller:
-                body = await self._shell.rpc.call(frame.method, frame.body, caller)
-        except Exception as error:
-            await self._refuse_frame(frame.id, _told(error))
-        else:
-            await self._send(pb.Frame(id=frame.id, body=body).SerializeToString())
+        with self._hold():
+            try:
+                async with self._visit(Role.VIEWER, self._shell.rpc.known(frame.method)) as caller:
+                    body = await self._shell.rpc.call(frame.method, frame.body, caller)
+                answer = pb.Frame(id=frame.id, body=body).SerializeToString()
+                del body
+            except Exception as error:
+                await self._refuse_frame(frame.id, _told(error))
+            else:
+                await self._send(answer)
+
+    def _hold(self) -> Hold:
+        return Hold(self._shell.crowd.holdings, self._owner)
 
     async def _refuse_frame(self, number: int, error: BucketQError) -> None:
         await self._send(pb.Frame(id=number, refusal=http_refusal_message(error)).SerializeToString())
 
     async def _answer_json(self, text: str) -> None:
-        try:
-            asked = _decoded(text)
-            result = await self._perform(asked)
-            answer: _Result | _Error = _Result(id=asked.id, result=result)
-        except Exception as error:
-            answer = _Error(id=_id_in(text), error=Problem.of(_told(error)))
-        await self._send(msgspec.json.encode(answer).decode())
+        with self._hold():
+            try:
+                asked = _decoded(text)
+                call = CALLS.get(asked.method)
+
+                async def produce() -> str:
+                    result = _Result(id=asked.id, result=await self._perform(asked))
+                    return msgspec.json.encode(result).decode()
+
+                is_repeatable = call is not None and call.role is Role.VIEWER
+                answer = await answered(produce, is_repeatable=is_repeatable)
+            except Exception as error:
+                refusal = _Error(id=_id_in(text), error=Problem.of(_told(error)))
+                answer = msgspec.json.encode(refusal).decode()
+            await self._send(answer)
 
     async def _perform(self, asked: _Asked) -> Any:
         if asked.method == AUTHENTICATE:

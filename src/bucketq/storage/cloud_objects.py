@@ -12,7 +12,7 @@ import obstore
 
 from bucketq.errors import ObjectExistsError, ObjectNotFoundError
 from bucketq.storage.cloud_errors import FAILURES, Failure
-from bucketq.storage.port import ObjectInfo, check_object_name
+from bucketq.storage.port import BEFORE_READING, ObjectInfo, check_object_name
 from bucketq.storage.runtime import enter_runtime
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class CloudObjects:
         try:
             async with self._time_for(0):
                 answer = await obstore.get_async(self._bulk_store, key)
+            if (before_reading := BEFORE_READING.get()) is not None:
+                await before_reading(name, answer.meta["size"])
             # In chunks, so that the content is never in memory twice.
             content = BytesIO()
             async with self._time_for(answer.meta["size"]):

@@ -45,7 +45,7 @@ from bucketq.errors import (
     UnusableStorageError,
 )
 from bucketq.storage.file_watch import FileWatch
-from bucketq.storage.port import ObjectInfo, check_object_name, side_prefix
+from bucketq.storage.port import BEFORE_READING, ObjectInfo, check_object_name, side_prefix
 
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _TEMPORARY_AGE_MAX_S = 24 * 3600
@@ -268,6 +268,8 @@ class LocalObjects:
 
     async def read(self, name: str) -> bytes:
         check_object_name(name)
+        if (before_reading := BEFORE_READING.get()) is not None:
+            await before_reading(name, await asyncio.to_thread(self._size, name))
         return await asyncio.to_thread(self._read, name)
 
     async def create(self, name: str, content: bytes) -> None:
@@ -308,6 +310,14 @@ class LocalObjects:
         with _opened_folder(folder, above_fd) as fd:
             _share(fd, self._stat_queue())
         _flush(above_fd)
+
+    def _size(self, name: str) -> int:
+        with _storage_errors(f"read {self._folder / name}"):
+            try:
+                with self._folder_of(name) as (folder_fd, last):
+                    return os.stat(last, dir_fd=folder_fd, follow_symlinks=False).st_size
+            except FileNotFoundError:
+                raise ObjectNotFoundError(f"no object at {self._folder / name}") from None
 
     def _read(self, name: str) -> bytes:
         with _storage_errors(f"read {self._folder / name}"):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from bucketq.errors import CASConflictError, ObjectExistsError, ObjectNotFoundError
-from bucketq.storage.port import ObjectInfo, check_object_name
+from bucketq.storage.port import BEFORE_READING, ObjectInfo, check_object_name
 
 
 class InMemoryStorage:
@@ -98,7 +98,10 @@ class InMemoryObjects:
         check_object_name(name)
         if name not in self._objects:
             raise ObjectNotFoundError(f"no object {name!r} in memory")
-        return self._objects[name][0]
+        content = self._objects[name][0]
+        if (before_reading := BEFORE_READING.get()) is not None:
+            await before_reading(name, len(content))
+        return content
 
     async def create(self, name: str, content: bytes) -> None:
         check_object_name(name)

@@ -10,13 +10,20 @@ on this machine are `Watchable` too: they tell when somebody has written. Those 
     jobs/…             its other objects: read, create, list, delete
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bucketq.errors import StorageError
 
 _NAME_BYTES_MAX = 250
+
+# What a reader that limits its memory waits for, given the name and the size of an object, before its
+# content is read. An adapter knows the size without one more request.
+BEFORE_READING: "ContextVar[Callable[[str, int], Awaitable[None]] | None]" = ContextVar(
+    "BEFORE_READING", default=None
+)
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from bucketq.broker.calls.call import Asked, Call, Visit, call, given
 from bucketq.broker.calls.looking import address_of
 from bucketq.broker.calls.new_job import NewJob
 from bucketq.broker.calls.shapes import Name, Wait
+from bucketq.broker.holdings import announced
 from bucketq.broker.served import ServedQueue
 from bucketq.errors import JobNotFoundError
 from bucketq.job import Job, JobStatus
@@ -50,6 +51,8 @@ class JobPage(QueueCounts, omit_defaults=True):
 @call("listJobs", "GET /v1/jobs", Role.VIEWER)
 async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
     """List the jobs that wait, run or are dead: those that run first, then each status in its order."""
+    # The jobs last: whatever waits while it holds a page holds up others' memory.
+    stats = await visit.service.stats()
     page = await visit.service.list_jobs(
         given(asked.status),
         given(asked.type),
@@ -57,7 +60,7 @@ async def list_jobs(visit: Visit, asked: ListJobs) -> JobPage:
         asked.page_token,
         visit.caller,
     )
-    counts = QueueCounts.fields_of(await visit.service.stats(), address_of(visit.service))
+    counts = QueueCounts.fields_of(stats, address_of(visit.service))
     return JobPage(**counts, jobs=list(map(ListedJob.of, page.jobs)), next_page_token=page.next_token)
 
 
@@ -68,7 +71,7 @@ class OneJob(Asked):
 
 
 async def _found(queue: ServedQueue, job_id: str) -> Job | ArchivedJob:
-    found = await queue.find(job_id) or await queue.archive.find(job_id)
+    found = await queue.find(job_id) or await queue.find_in_archive(job_id)
     if found is None:
         raise JobNotFoundError(job_id, f"job {job_id} is neither in the queue nor in its archive")
     return found
@@ -91,9 +94,10 @@ async def get_payload(visit: Visit, asked: OneJob) -> bytes:
 
     async def fetch(queue: ServedQueue) -> bytes:
         found = await _found(queue, asked.job_id)
-        if isinstance(found, Job):
-            return await queue.fetch_payload(found)
-        return await queue.archive.fetch_payload(found)
+        with announced():
+            if isinstance(found, Job):
+                return await queue.fetch_payload(found)
+            return await queue.archive.fetch_payload(found)
 
     return await visit.lead(fetch)
 

@@ -1,0 +1,218 @@
+"""Holdings: one account of all bytes that a broker holds for its clients, requests and answers.
+
+    HTTP, WebSocket ─ what has arrived, and what is written but not sent ─▶ ┐
+    gRPC ─ a message until it is answered, an object that is arriving ────▶ ├─ Holdings
+    any call ─ its answer, from before it is read until it is sent ───────▶ ┘
+
+A request that does not fit is refused. An answer that does not fit waits until others have been sent, but
+not for long: the connections of clients that do not read are ended. See docs/decisions/0020.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from bucketq.broker.allowance import Allowance
+from bucketq.errors import TooManyRequestsError
+from bucketq.storage.port import BEFORE_READING
+
+T = TypeVar("T")
+S = TypeVar("S", str, bytes)
+
+# There is always room for so much of one connection, so that a few large answers keep no small one out.
+SMALL_BYTES = 64 * 1024
+
+
+class Holdings:
+    """How many bytes are held, by connection, and the answers that wait for room."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._bytes_max = allowance.held_bytes_max
+        self._wait_s = allowance.body_within_s
+        self._of: dict[Hashable, int] = {}
+        self._waiting: dict[asyncio.Future[None], tuple[Hashable, int]] = {}
+        # Whether one of them waits for others' room, so that nothing may pass it.
+        self._is_full = False
+        self.bytes_held = 0
+
+    def count(self, owner: Hashable, size: int) -> bool:
+        """Count bytes of a connection, or, below 0, release them. Return whether there was room."""
+        self.bytes_held += size
+        mine = self._of.pop(owner, 0) + size
+        if mine:
+            self._of[owner] = mine
+        if size < 0:
+            self._admit()
+        return mine <= SMALL_BYTES or self.bytes_held <= self._bytes_max
+
+    def has_room(self, owner: Hashable, size: int) -> bool:
+        """Whether an answer of this size fits."""
+        is_free = not self._is_full and self._fits(size) and self._is_fair(owner, size)
+        return is_free or self._is_small(owner, size)
+
+    async def enter(self, owner: Hashable, size: int) -> None:
+        """Count an answer as soon as there is room for it. Raises TimeoutError if there is none in time."""
+        if self._is_small(owner, size):
+            self.count(owner, size)
+            return
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[admitted] = owner, size
+        self._admit()
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await admitted
+        except BaseException:
+            if self._waiting.pop(admitted, None) is None:
+                self.count(owner, -size)
+            else:
+                # The next one may be small enough.
+                self._admit()
+            raise
+
+    def _admit(self) -> None:
+        passed = set[Hashable]()
+        self._is_full = False
+        for admitted, (owner, size) in list(self._waiting.items()):
+            # First come, first served, so that none waits for ever. Who does not read delays no one else.
+            if owner in passed or not self._is_fair(owner, size):
+                passed.add(owner)
+            elif not self._fits(size):
+                self._is_full = True
+                return
+            else:
+                del self._waiting[admitted]
+                self.count(owner, size)
+                # A caller that was cancelled in this moment finds its future gone, and releases the bytes.
+                if not admitted.done():
+                    admitted.set_result(None)
+
+    def _is_small(self, owner: Hashable, size: int) -> bool:
+        return self._of.get(owner, 0) + size <= SMALL_BYTES
+
+    def _fits(self, size: int) -> bool:
+        # An answer larger than half of the account waits until the other half is free.
+        return self.bytes_held + min(size, self._bytes_max // 2) <= self._bytes_max
+
+    def _is_fair(self, owner: Hashable, size: int) -> bool:
+        # One answer of a connection that reads; of one that does not, none after the first quarter.
+        mine = self._of.get(owner, 0)
+        return mine <= SMALL_BYTES or mine + size <= self._bytes_max // 4
+
+
+class Hold:
+    """What one call holds, from before its answer is read until that is sent. Close it in any case."""
+
+    def __init__(self, holdings: Holdings, owner: Hashable) -> None:
+        self._holdings = holdings
+        self._owner = owner
+        self._announced: set[str] = set()
+        self._is_waiting = self._is_closed = False
+        self._size = 0
+        # A call has a task of its own.
+        _HOLD.set(self)
+
+    def __enter__(self) -> "Hold":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def take(self, size: int) -> bool:
+        """Count bytes at once. Return whether there was room."""
+        self._size += size
+        return self._holdings.count(self._owner, size)
+
+    async def grow(self, size: int) -> None:
+        """Wait for room. Raises TooManyRequestsError."""
+        try:
+            await self._grow(size)
+        except NoRoomError as error:
+            raise error.as_refusal() from error
+
+    async def announce(self, name: str, size: int) -> None:
+        """Wait for room for an object. Raises NoRoomError."""
+        # A read that fails is tried again.
+        if name not in self._announced:
+            await self._grow(size)
+            self._announced.add(name)
+
+    async def answer(
+        self, produce: Callable[[], Awaitable[T]], size_of: Callable[[T], int], *, is_repeatable: bool
+    ) -> T:
+        """Produce an answer and count it. Raises TooManyRequestsError.
+
+        One that finds no room, and may be produced twice, is dropped until there is room for its size.
+        """
+        told = await produce()
+        more = size_of(told) - self._size
+        # What was announced has room already, and is a little longer in JSON.
+        if is_repeatable and more > self._size and not self._holdings.has_room(self._owner, more):
+            del told
+            await self.grow(more)
+            told = await produce()
+            more = size_of(told) - self._size
+        self.take(max(0, more))
+        return told
+
+    def close(self) -> None:
+        """Release all bytes."""
+        self._is_closed = True
+        self._holdings.count(self._owner, -self._size)
+        self._size = 0
+
+    async def _grow(self, size: int) -> None:
+        # A call that held some bytes while it waited for more could wait for its like, and they for it.
+        if self._size or self._is_waiting:
+            if not self._holdings.has_room(self._owner, size):
+                raise NoRoomError
+            self.take(size)
+            return
+        self._is_waiting = True
+        try:
+            await self._holdings.enter(self._owner, size)
+        except TimeoutError:
+            raise NoRoomError from None
+        finally:
+            self._is_waiting = False
+        self._size += size
+        if self._is_closed:
+            self.close()
+            raise NoRoomError
+
+
+class NoRoomError(Exception):
+    """There is no room for an answer. It is none of the errors of a storage, which are tried again."""
+
+    def as_refusal(self) -> TooManyRequestsError:
+        """The error that a client is sent."""
+        return TooManyRequestsError(
+            "the broker has no memory for this answer until its clients have read others. Ask again later;"
+            " read the answers of this connection first, or raise --held-bytes-max"
+        )
+
+
+_HOLD: ContextVar[Hold | None] = ContextVar("_HOLD", default=None)
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Have the present call wait for room for each object that the block reads for its answer.
+
+    Raises TooManyRequestsError.
+    """
+    hold = _HOLD.get()
+    before = BEFORE_READING.set(hold.announce if hold is not None else None)
+    try:
+        yield
+    except NoRoomError as error:
+        raise error.as_refusal() from error
+    finally:
+        BEFORE_READING.reset(before)
+
+
+async def answered(produce: Callable[[], Awaitable[S]], *, is_repeatable: bool) -> S:
+    """Produce the present call's answer and count it, as `Hold.answer` does."""
+    hold = _HOLD.get()
+    return await (produce() if hold is None else hold.answer(produce, len, is_repeatable=is_repeatable))
