@@ -90,7 +90,7 @@ async def test_an_object_waits_for_room_before_it_is_read():
     assert held.bytes_held == MAX - MB
 
 
-SIZES = st.sampled_from([1, SMALL_BYTES, SMALL_BYTES + 1, MB, 3 * MB, MAX // 4, MAX // 2, MAX])
+SIZES = st.sampled_from([1, SMALL_BYTES, 5000, SMALL_BYTES + 1, MB, 3 * MB, MAX // 4, MAX // 2, MAX])
 CALLS = st.lists(
     st.tuples(
         st.sampled_from("abcde"), st.lists(SIZES, min_size=1, max_size=3), st.floats(0, 90), st.floats(0, 90)

@@ -28,8 +28,9 @@ class Allowance:
     # one job; larger payloads come as objects, in pieces.
     message_bytes_max: Annotated[int, "bytes of one message, by any transport"] = 64 * 1024 * 1024
 
-    # Bodies of HTTP requests, and WebSocket messages, that are not answered yet; of all clients.
-    held_bytes_max: Annotated[int, "bytes of all messages that are not answered yet"] = 512 * 1024 * 1024
+    # Requests that are not answered yet, and answers that are not read yet, of all clients: see `Holdings`.
+    # Twice the largest payload, so that two of them fit.
+    held_bytes_max: Annotated[int, "bytes held for clients: requests, and unread answers"] = 512 * 1024 * 1024
 
     # Jobs that one operation adds, claims or settles. One commit takes all of them, and others wait for it.
     batch_max: Annotated[int, "jobs that one call adds, claims or settles"] = 10_000
@@ -50,7 +51,7 @@ class Allowance:
 
     # Whoever means well sends a header in one piece, and a body as fast as the network is.
     header_within_s: Annotated[float, "seconds for the header of a request, and for TLS to begin"] = 10.0
-    body_within_s: Annotated[float, "seconds for its body, if it is slower than 1 KB/s"] = 60.0
+    body_within_s: Annotated[float, "seconds for its body or its answer without progress"] = 60.0
 
     # As long as the usual load balancers, so that it is they who close first.
     idle_s: Annotated[float, "seconds after which a connection without a request is closed"] = 75.0

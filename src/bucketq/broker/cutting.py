@@ -5,9 +5,12 @@ stream exists. So the socket is shut down, which ends all streams of the connect
 """
 
 import asyncio
+import logging
 import os
 import socket
 from contextlib import suppress
+
+log = logging.getLogger("bucketq")
 
 # All that have stalled within this time are found by one look at the open files.
 _TOGETHER_S = 0.2
@@ -26,13 +29,15 @@ class Cutting:
         """End the connection from this address soon."""
         if not self._stalled:
             asyncio.get_running_loop().call_later(_TOGETHER_S, self._end_all)
-        self._stalled.add((host, port))
+        if (host, port) not in self._stalled:
+            self._stalled.add((host, port))
+            log.info("a connection by gRPC ends: its client does not read", extra={"peer": host})
 
     def _end_all(self) -> None:
         stalled, self._stalled = self._stalled, set()
         for name in os.listdir(_OPEN_FILES):
-            # A file may be none of a socket, or be closed by now.
-            with suppress(OSError):
+            # A file may be no connection, or be closed by now.
+            with suppress(OSError, ValueError):
                 self._end_if_stalled(os.dup(int(name)), stalled)
 
     def _end_if_stalled(self, fd: int, stalled: set[tuple[str, int]]) -> None:
@@ -42,5 +47,7 @@ class Cutting:
             os.close(fd)
             raise
         with line:
-            if line.getsockname()[1:2] == (self.port,) and line.getpeername()[:2] in stalled:
+            host, port = line.getpeername()[:2]
+            # A socket for both versions of IP spells an address of IPv4 so.
+            if line.getsockname()[1] == self.port and (host.removeprefix("::ffff:"), port) in stalled:
                 line.shutdown(socket.SHUT_RDWR)

@@ -5,8 +5,7 @@ needs no token.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from io import BytesIO
 from typing import Any, cast
@@ -24,7 +23,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.cutting import Cutting
 from bucketq.broker.door import Door
-from bucketq.broker.holdings import Hold, Holdings
+from bucketq.broker.holdings import Hold, Holdings, arriving
 from bucketq.broker.open_health import OpenHealth
 from bucketq.broker.receiving import Context, Receiving
 from bucketq.broker.rpc import Method, Rpc, parsed
@@ -54,8 +53,6 @@ from bucketq.tls import Tls
 from bucketq.trace_context import TraceContext
 from bucketq.v1 import queue_pb2 as pb
 from bucketq.wire import refusal_message
-
-log = logging.getLogger("bucketq")
 
 _METADATA_BYTES_MAX = 8 * 1024
 _UNREAD_BYTES_MAX = 4 * 1024
@@ -176,8 +173,8 @@ class GrpcShell:
             "CreateObject": grpc.stream_unary_rpc_method_handler(self._create_object),
         }
 
-    def _hold(self, context: Context) -> Hold:
-        hold = Hold(self._holdings, context.peer())
+    def _hold(self, context: Context, owner: Hashable = None) -> Hold:
+        hold = Hold(self._holdings, owner or context.peer())
         # The handler returns before gRPC has sent its answer.
         _when_sent(context, hold.close)
         return hold
@@ -188,13 +185,13 @@ class GrpcShell:
         content = await self._receiving.message(context)
         if content is None:
             raise ConfigurationError("a call must have a message; this one ended without one")
-        has_room = self._holdings.count(context.peer(), len(content))
+        has_room = self._holdings.count(arriving(context.peer()), len(content))
         try:
             if not has_room:
                 raise TooManyRequestsError("too much is being sent at once")
             yield content
         finally:
-            self._holdings.count(context.peer(), -len(content))
+            self._holdings.count(arriving(context.peer()), -len(content))
 
     async def _write(self, context: Context, content: Any) -> None:
         """Write one of several messages. If nobody reads it, the connection ends."""
@@ -206,9 +203,7 @@ class GrpcShell:
             raise asyncio.CancelledError from None
 
     def _end(self, context: Context) -> None:
-        host, port = _address_of(context.peer())
-        log.info("a connection by gRPC was ended: its client does not read", extra={"peer": host})
-        self._cutting.end(host, port)
+        self._cutting.end(*_address_of(context.peer()))
 
     def _visit(self, context: Context, role: Role, method: str) -> AbstractAsyncContextManager[Caller]:
         metadata = dict(context.invocation_metadata() or ())
@@ -247,7 +242,7 @@ class GrpcShell:
             await _refuse(context, error)
 
     async def _create_object(self, _: object, context: Context) -> bytes:
-        hold = self._hold(context)
+        hold = self._hold(context, arriving(context.peer()))
         try:
             async with self._visit(context, Role.VIEWER, "CreateObject") as caller:
                 caller.need_to_create()

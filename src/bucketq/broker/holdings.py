@@ -23,6 +23,8 @@ S = TypeVar("S", str, bytes)
 
 # There is always room for so much of one connection, so that a few large answers keep no small one out.
 SMALL_BYTES = 64 * 1024
+# Less than a call takes anyway.
+_TINY_BYTES = 4 * 1024
 
 
 class Holdings:
@@ -89,7 +91,7 @@ class Holdings:
                     admitted.set_result(None)
 
     def _is_small(self, owner: Hashable, size: int) -> bool:
-        return self._of.get(owner, 0) + size <= SMALL_BYTES
+        return size <= _TINY_BYTES or self._of.get(owner, 0) + size <= SMALL_BYTES
 
     def _fits(self, size: int) -> bool:
         # An answer larger than half of the account waits until the other half is free.
@@ -99,6 +101,11 @@ class Holdings:
         # One answer of a connection that reads; of one that does not, none after the first quarter.
         mine = self._of.get(owner, 0)
         return mine <= SMALL_BYTES or mine + size <= self._bytes_max // 4
+
+
+def arriving(owner: Hashable) -> Hashable:
+    """A connection, as far as it sends: what it sends takes no room from its answers."""
+    return "arriving", owner
 
 
 class Hold:

@@ -19,6 +19,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from bucketq.broker.crowd import Crowd
+from bucketq.broker.holdings import arriving
 from bucketq.broker.outflow import Outflow
 from bucketq.broker.problem import Problem
 
@@ -100,7 +101,7 @@ class HttpConnection(HttpToolsProtocol):
         self._arrived_bytes += len(body)
         if self.cycle is not None and not self.cycle.response_complete:
             self._held_bytes += len(body)
-            if not self._crowd.holdings.count(self._outflow.owner, len(body)):
+            if not self._crowd.holdings.count(arriving(self._outflow.owner), len(body)):
                 self._refuse(503, "Busy", "too much is being sent at once: try again later", _RETRY)
                 raise ValueError("too much at once")
         super().on_body(body)
@@ -197,7 +198,7 @@ class HttpConnection(HttpToolsProtocol):
         _cancel(self._late, self._stalled)
 
     def _drop_held(self) -> None:
-        self._crowd.holdings.count(self._outflow.owner, -self._held_bytes)
+        self._crowd.holdings.count(arriving(self._outflow.owner), -self._held_bytes)
         self._held_bytes = 0
 
     def _let_arrive(self) -> None:

@@ -12,6 +12,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.protocol import State
 
 from bucketq.broker.crowd import Crowd
+from bucketq.broker.holdings import arriving
 from bucketq.broker.outflow import Outflow
 
 # In the state of the ASGI scope: a function that sets how many bytes a message may have.
@@ -46,7 +47,7 @@ class WsConnection(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._held_bytes += len(data)
-        if not self._crowd.holdings.count(self._outflow.owner, len(data)):
+        if not self._crowd.holdings.count(arriving(self._outflow.owner), len(data)):
             self._fail(_TRY_AGAIN_LATER, "too much is being sent at once")
         elif not self.transport.is_closing():
             super().data_received(data)
@@ -101,7 +102,7 @@ class WsConnection(WebSocketsSansIOProtocol):
             self._stalled.cancel()
 
     def _drop_held(self) -> None:
-        self._crowd.holdings.count(self._outflow.owner, -self._held_bytes)
+        self._crowd.holdings.count(arriving(self._outflow.owner), -self._held_bytes)
         self._held_bytes = 0
 
 

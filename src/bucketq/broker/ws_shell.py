@@ -24,7 +24,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.calls import CALLS, Visit
 from bucketq.broker.crowd import Crowd
 from bucketq.broker.door import Door
-from bucketq.broker.holdings import Hold, answered
+from bucketq.broker.holdings import Hold, answered, arriving
 from bucketq.broker.problem import Problem
 from bucketq.broker.rpc import Rpc
 from bucketq.broker.service import Service
@@ -163,7 +163,7 @@ class _Conversation:
 
     async def _begin(self, answering: Coroutine[Any, Any, None], size: int) -> "asyncio.Task[None]":
         # What was asked is in memory until it is answered.
-        has_room = self._shell.crowd.holdings.count(self._owner, size)
+        has_room = self._shell.crowd.holdings.count(arriving(self._owner), size)
         try:
             if not has_room:
                 raise TooManyRequestsError("too much is being sent at once")
@@ -188,7 +188,7 @@ class _Conversation:
         self._drop(size)
 
     def _drop(self, size: int) -> None:
-        self._shell.crowd.holdings.count(self._owner, -size)
+        self._shell.crowd.holdings.count(arriving(self._owner), -size)
 
     def _forget(self, number: int, call: "asyncio.Task[None]") -> None:
         self._frames.pop(number, None)
