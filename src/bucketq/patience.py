@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from bucketq.clock import Clock
-from bucketq.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnusableStorageError
+from bucketq.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+    TooManyRequestsError,
+    UnusableStorageError,
+)
 from bucketq.mint import Mint
 from bucketq.retry import Backoff
 
@@ -40,7 +46,8 @@ class Patience:
         while True:
             try:
                 return await request()
-            except (UnusableStorageError, ObjectNotFoundError, ObjectExistsError):
+            except (UnusableStorageError, ObjectNotFoundError, ObjectExistsError, TooManyRequestsError):
+                # The last one comes from a broker, whose clients wait by themselves.
                 raise
             except (StorageError, OSError):
                 if self.is_exhausted():

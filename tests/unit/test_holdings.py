@@ -1,13 +1,14 @@
 """Holdings: what a broker holds for its clients, in sum; and the answers that wait for room."""
 
 import asyncio
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketq.broker.allowance import Allowance
-from bucketq.broker.holdings import SMALL_BYTES, Hold, Holdings, announced
+from bucketq.broker.holdings import SMALL_BYTES, Hold, Holdings, announced, answered
 from bucketq.errors import TooManyRequestsError
 from bucketq.storage import InMemoryStorage
 from bucketq.testing import virtual_time
@@ -62,13 +63,13 @@ async def test_an_answer_without_room_is_dropped_and_produced_again():
 
     held.count("a", MAX)
     asyncio.get_running_loop().call_later(5, held.count, "a", -MB)
-    with Hold(held, "b") as hold:
-        assert await hold.answer(produce, len, is_repeatable=True) == b"x" * MB
+    with closing(Hold(held, "b")):
+        assert await answered(produce, is_repeatable=True) == b"x" * MB
         assert (produced, held.bytes_held) == (2, MAX)
-        with Hold(held, "c") as other:
+        with closing(Hold(held, "c")):
             with pytest.raises(TooManyRequestsError):
-                await other.answer(produce, len, is_repeatable=True)
-            await other.answer(produce, len, is_repeatable=False)
+                await answered(produce, is_repeatable=True)
+            await answered(produce, is_repeatable=False)
     assert held.bytes_held == MAX - MB
 
 
@@ -77,7 +78,7 @@ async def test_an_object_waits_for_room_before_it_is_read():
     storage, held = InMemoryStorage(), holdings()
     await storage.objects.create("payloads/a", b"x" * MB)
     held.count("a", MAX)
-    with Hold(held, "b") as hold:
+    with closing(Hold(held, "b")) as hold:
         with pytest.raises(TooManyRequestsError), announced():
             await storage.objects.read("payloads/a")
         held.count("a", -MB)
@@ -108,7 +109,7 @@ def test_whatever_is_asked_for_is_bounded_and_has_a_deadline(calls):
     async def call(owner, sizes, begins_s, reads_s):
         await asyncio.sleep(begins_s)
         loop = asyncio.get_running_loop()
-        with Hold(held, owner) as hold:
+        with closing(Hold(held, owner)) as hold:
             began_s = loop.time()
             outcomes = await asyncio.gather(*map(hold.grow, sizes), return_exceptions=True)
             assert loop.time() - began_s <= WAIT_S + 1, "a wait has a deadline"

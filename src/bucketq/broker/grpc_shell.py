@@ -23,7 +23,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.cutting import Cutting
 from bucketq.broker.door import Door
-from bucketq.broker.holdings import Hold, Holdings, arriving
+from bucketq.broker.holdings import Hold, Holdings, answered, arriving
 from bucketq.broker.open_health import OpenHealth
 from bucketq.broker.receiving import Context, Receiving
 from bucketq.broker.rpc import Method, Rpc, parsed
@@ -90,19 +90,11 @@ _CODES: list[tuple[type[Exception], grpc.StatusCode]] = [
 class GrpcShell:
     """A gRPC server for a service."""
 
-    def __init__(
-        self,
-        service: Service,
-        rpc: Rpc,
-        door: Door,
-        allowance: Allowance | None = None,
-        holdings: Holdings | None = None,
-    ) -> None:
+    def __init__(self, service: Service, rpc: Rpc, door: Door, holdings: Holdings) -> None:
         self._service = service
         self._rpc = rpc
         self._door = door
-        self._allowance = allowance or Allowance()
-        self._holdings = holdings or Holdings(self._allowance)
+        self._allowance, self._holdings = holdings.allowance, holdings
         self._receiving = Receiving(self._allowance)
         self._cutting = Cutting()
         self._server: grpc.aio.Server | None = None
@@ -159,7 +151,7 @@ class GrpcShell:
                     await _refuse(context, error)
                 within_s = self._allowance.body_within_s + len(answer) / _ANSWER_BYTES_PER_S_MIN
                 unread = asyncio.get_running_loop().call_later(within_s, self._end, context)
-                _when_sent(context, unread.cancel)
+                _done(context, lambda _: unread.cancel())
                 return answer
 
             return grpc.stream_unary_rpc_method_handler(handle)
@@ -176,7 +168,7 @@ class GrpcShell:
     def _hold(self, context: Context, owner: Hashable = None) -> Hold:
         hold = Hold(self._holdings, owner or context.peer())
         # The handler returns before gRPC has sent its answer.
-        _when_sent(context, hold.close)
+        _done(context, lambda _: hold.close())
         return hold
 
     @asynccontextmanager
@@ -213,16 +205,12 @@ class GrpcShell:
 
     async def _read_object(self, _: object, context: Context) -> None:
         # Not a generator: one whose caller has gone away would be ended later, and elsewhere.
-        hold = self._hold(context)
+        self._hold(context)
         try:
             async with self._visit(context, Role.VIEWER, "ReadObject") as caller:
                 async with self._message(context) as request:
                     name = parsed(pb.ReadObjectRequest, request).name
-
-                async def produce() -> bytes:
-                    return await self._service.read_object(name, caller)
-
-                content = await hold.answer(produce, len, is_repeatable=True)
+                content = await answered(lambda: self._service.read_object(name, caller), is_repeatable=True)
                 for start in range(0, len(content), _CHUNK_BYTES):
                     chunk = pb.Chunk(content=content[start : start + _CHUNK_BYTES])
                     await self._write(context, chunk.SerializeToString())
@@ -260,10 +248,8 @@ class GrpcShell:
         if size <= self._service.object_bytes_max:
             await hold.grow(size)
             content.write(request.content)
-            while (
-                content.tell() <= size and (next_piece := await self._receiving.message(context)) is not None
-            ):
-                content.write(parsed(pb.CreateObjectRequest, next_piece).content)
+            while content.tell() <= size and (more := await self._receiving.message(context)) is not None:
+                content.write(parsed(pb.CreateObjectRequest, more).content)
         # A connection that broke looks like a stream that has ended.
         if content.tell() != size:
             raise ConfigurationError("an object comes with its name and, exactly, its size_bytes")
@@ -310,12 +296,9 @@ def _options(allowance: Allowance, message_bytes_max: int) -> list[tuple[str, in
     ]
 
 
-def _when_sent(context: Context, act: Callable[[], object]) -> None:
+def _done(context: Context, act: Callable[[object], None]) -> None:
     # The types of gRPC have a class in place of any function.
-    def done(_: object) -> None:
-        act()
-
-    context.add_done_callback(cast(Any, done))
+    context.add_done_callback(cast(Any, act))
 
 
 def _address_of(peer: str) -> tuple[str, int]:

@@ -12,14 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bucketq.broker.allowance import Allowance
 from bucketq.errors import TooManyRequestsError
 from bucketq.storage.port import BEFORE_READING
 
 T = TypeVar("T")
-S = TypeVar("S", str, bytes)
 
 # There is always room for so much of one connection, so that a few large answers keep no small one out.
 SMALL_BYTES = 64 * 1024
@@ -31,8 +30,8 @@ class Holdings:
     """How many bytes are held, by connection, and the answers that wait for room."""
 
     def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
         self._bytes_max = allowance.held_bytes_max
-        self._wait_s = allowance.body_within_s
         self._of: dict[Hashable, int] = {}
         self._waiting: dict[asyncio.Future[None], tuple[Hashable, int]] = {}
         # Whether one of them waits for others' room, so that nothing may pass it.
@@ -63,7 +62,7 @@ class Holdings:
         self._waiting[admitted] = owner, size
         self._admit()
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(self.allowance.body_within_s):
                 await admitted
         except BaseException:
             if self._waiting.pop(admitted, None) is None:
@@ -116,110 +115,90 @@ class Hold:
         self._owner = owner
         self._announced: set[str] = set()
         self._is_waiting = self._is_closed = False
-        self._size = 0
+        self.size = 0
         # A call has a task of its own.
         _HOLD.set(self)
 
-    def __enter__(self) -> "Hold":
-        return self
+    def has_room(self, size: int) -> bool:
+        """Whether so many more bytes fit."""
+        return self._holdings.has_room(self._owner, size)
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def take(self, size: int) -> bool:
-        """Count bytes at once. Return whether there was room."""
-        self._size += size
-        return self._holdings.count(self._owner, size)
+    def take(self, size: int) -> None:
+        """Count bytes at once."""
+        self.size += size
+        self._holdings.count(self._owner, size)
 
     async def grow(self, size: int) -> None:
         """Wait for room. Raises TooManyRequestsError."""
-        try:
-            await self._grow(size)
-        except NoRoomError as error:
-            raise error.as_refusal() from error
+        # A call that held some bytes while it waited for more could wait for its like, and they for it.
+        if not self.size and not self._is_waiting:
+            self._is_waiting = True
+            try:
+                await self._holdings.enter(self._owner, size)
+                self.size += size
+            except TimeoutError:
+                raise _no_room() from None
+            finally:
+                self._is_waiting = False
+            if self._is_closed:
+                self.close()
+        elif self.has_room(size):
+            self.take(size)
+        else:
+            raise _no_room()
 
     async def announce(self, name: str, size: int) -> None:
-        """Wait for room for an object. Raises NoRoomError."""
+        """Wait for room for an object. Raises TooManyRequestsError."""
         # A read that fails is tried again.
         if name not in self._announced:
-            await self._grow(size)
+            await self.grow(size)
             self._announced.add(name)
-
-    async def answer(
-        self, produce: Callable[[], Awaitable[T]], size_of: Callable[[T], int], *, is_repeatable: bool
-    ) -> T:
-        """Produce an answer and count it. Raises TooManyRequestsError.
-
-        One that finds no room, and may be produced twice, is dropped until there is room for its size.
-        """
-        told = await produce()
-        more = size_of(told) - self._size
-        # What was announced has room already, and is a little longer in JSON.
-        if is_repeatable and more > self._size and not self._holdings.has_room(self._owner, more):
-            del told
-            await self.grow(more)
-            told = await produce()
-            more = size_of(told) - self._size
-        self.take(max(0, more))
-        return told
 
     def close(self) -> None:
         """Release all bytes."""
         self._is_closed = True
-        self._holdings.count(self._owner, -self._size)
-        self._size = 0
-
-    async def _grow(self, size: int) -> None:
-        # A call that held some bytes while it waited for more could wait for its like, and they for it.
-        if self._size or self._is_waiting:
-            if not self._holdings.has_room(self._owner, size):
-                raise NoRoomError
-            self.take(size)
-            return
-        self._is_waiting = True
-        try:
-            await self._holdings.enter(self._owner, size)
-        except TimeoutError:
-            raise NoRoomError from None
-        finally:
-            self._is_waiting = False
-        self._size += size
-        if self._is_closed:
-            self.close()
-            raise NoRoomError
-
-
-class NoRoomError(Exception):
-    """There is no room for an answer. It is none of the errors of a storage, which are tried again."""
-
-    def as_refusal(self) -> TooManyRequestsError:
-        """The error that a client is sent."""
-        return TooManyRequestsError(
-            "the broker has no memory for this answer until its clients have read others. Ask again later;"
-            " read the answers of this connection first, or raise --held-bytes-max"
-        )
+        self._holdings.count(self._owner, -self.size)
+        self.size = 0
 
 
 _HOLD: ContextVar[Hold | None] = ContextVar("_HOLD", default=None)
+
+
+def _no_room() -> TooManyRequestsError:
+    return TooManyRequestsError(
+        "the broker has no memory for this answer until its clients have read others. Ask again later;"
+        " read the answers of this connection first, or raise --held-bytes-max"
+    )
 
 
 @contextmanager
 def announced() -> Iterator[None]:
     """Have the present call wait for room for each object that the block reads for its answer.
 
-    Raises TooManyRequestsError.
+    The block raises TooManyRequestsError if there is none.
     """
     hold = _HOLD.get()
     before = BEFORE_READING.set(hold.announce if hold is not None else None)
     try:
         yield
-    except NoRoomError as error:
-        raise error.as_refusal() from error
     finally:
         BEFORE_READING.reset(before)
 
 
-async def answered(produce: Callable[[], Awaitable[S]], *, is_repeatable: bool) -> S:
-    """Produce the present call's answer and count it, as `Hold.answer` does."""
-    hold = _HOLD.get()
-    return await (produce() if hold is None else hold.answer(produce, len, is_repeatable=is_repeatable))
+async def answered(
+    produce: Callable[[], Awaitable[T]], *, is_repeatable: bool, size_of: Callable[[Any], int] = len
+) -> T:
+    """Produce the present call's answer and count it. Raises TooManyRequestsError.
+
+    One that finds no room, and may be produced twice, is dropped until there is room for its size.
+    """
+    told, hold = await produce(), _HOLD.get()
+    if hold is not None:
+        more = size_of(told) - hold.size
+        # What was announced has room already, and is a little longer in JSON.
+        if is_repeatable and more > hold.size and not hold.has_room(more):
+            del told
+            await hold.grow(more)
+            told = await produce()
+        hold.take(max(0, size_of(told) - hold.size))
+    return told

@@ -6,12 +6,15 @@ that has stopped. Only the interface of asyncio is used: a protocol gets it by `
 """
 
 import asyncio
+import socket
 from collections import deque
 from typing import Any
 
 from bucketq.broker.holdings import Holdings
 
 _PIECE_BYTES = 32 * 1024
+# In the system's own buffer: what a fast network takes in 2 ms.
+_UNSENT_BYTES_MAX = 256 * 1024
 
 
 class Outflow:
@@ -28,6 +31,10 @@ class Outflow:
         self.drained.set()
         # With TLS asyncio would keep 512 KiB.
         transport.set_write_buffer_limits(_PIECE_BYTES)
+        # Else the system takes megabytes, and what a slow client reads of them is not seen.
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            line = transport.get_extra_info("socket")
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES_MAX)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -10,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bucketq.broker.holdings import Hold, Holdings
+from bucketq.broker.holdings import Hold, Holdings, answered
 from bucketq.broker.problem import Problem, status_of
 from bucketq.errors import BucketQError, TooManyRequestsError, UnauthenticatedError
 
@@ -31,12 +32,12 @@ class Place:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
         request = Request(scope, receive)
-        with Hold(self._holdings, scope.get("client")) as hold:
-            response = await self._answer(request, hold)
+        with closing(Hold(self._holdings, scope.get("client"))):
+            response = await self._answer(request)
             if response is not None:
                 await response(scope, receive, send)
 
-    async def _answer(self, request: Request, hold: Hold) -> Response | None:
+    async def _answer(self, request: Request) -> Response | None:
         method = "GET" if request.method == "HEAD" else request.method
         endpoint = self.endpoints.get(method)
         if endpoint is None:
@@ -44,11 +45,8 @@ class Place:
             message = f"{request.url.path} takes {allowed}, not {request.method}"
             return problem(405, "MethodNotAllowedError", message, {"Allow": allowed})
 
-        async def produce() -> Response:
-            return await endpoint(request)
-
         try:
-            return await hold.answer(produce, _size_of, is_repeatable=method == "GET")
+            return await answered(lambda: endpoint(request), is_repeatable=method == "GET", size_of=_size_of)
         except ClientDisconnect:
             return None
         except TooManyRequestsError as error:

@@ -31,18 +31,22 @@ class Receiving:
         self._turns = asyncio.Semaphore(min(max(1, at_once), _AT_ONCE_MAX))
         self._within_s = allowance.body_within_s
         self._waiting = 0
-        # When each began, oldest first.
+        # Until when each may arrive while others wait, oldest first.
         self._arriving: dict[asyncio.Timeout, float] = {}
 
     async def message(self, context: Context) -> bytes | None:
         """The next message of a stream, or None at its end. Raises TooManyRequestsError if it is too slow."""
         try:
             async with asyncio.timeout(self._within_s) as limit:
-                await self._turn()
-                self._arriving[limit] = asyncio.get_running_loop().time()
+                self._waiting += 1
+                self._hurry()
                 try:
-                    if self._waiting:
-                        self._hurry()
+                    await self._turns.acquire()
+                finally:
+                    self._waiting -= 1
+                self._arriving[limit] = asyncio.get_running_loop().time() + _ARRIVES_WITHIN_S
+                self._hurry()
+                try:
                     content: Any = await context.read()
                 finally:
                     del self._arriving[limit]
@@ -51,18 +55,8 @@ class Receiving:
             raise TooManyRequestsError("this message did not arrive in time: send it again") from error
         return None if content is grpc.aio.EOF else content
 
-    async def _turn(self) -> None:
-        if self._turns.locked():
-            self._hurry()
-        self._waiting += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self._waiting -= 1
-
     def _hurry(self) -> None:
-        if self._arriving:
-            limit, began_s = next(iter(self._arriving.items()))
-            until_s = limit.when()
-            now_s = asyncio.get_running_loop().time()
-            limit.reschedule(min(until_s or now_s, max(now_s, began_s + _ARRIVES_WITHIN_S)))
+        if self._waiting and self._turns.locked():
+            oldest = next((limit for limit in self._arriving if not limit.expired()), None)
+            if oldest is not None:
+                oldest.reschedule(min(oldest.when() or 0.0, self._arriving[oldest]))

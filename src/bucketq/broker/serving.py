@@ -76,7 +76,7 @@ async def serving(
     door = Door(known, turnstile, metrics.answered)
     rpc = Rpc(service)
     holdings = Holdings(allowance)
-    grpc_shell = GrpcShell(service, rpc, door, allowance, holdings)
+    grpc_shell = GrpcShell(service, rpc, door, holdings)
     http_shell = HttpShell(service, rpc, door, allowance, metrics, cors_origins, holdings)
     async with AsyncExitStack() as stack:
         name = re.sub(r":\d+$", "", advertise) if advertise else in_brackets(host)

@@ -28,7 +28,7 @@ class WsConnection(WebSocketsSansIOProtocol):
     """What uvicorn makes of a connection that asks for a WebSocket."""
 
     def __init__(self, config: Config, server_state: Crowd, app_state: dict[str, Any]) -> None:
-        own = {LIMIT_MESSAGES: self._limit_messages, DRAINED: self._drained}
+        own = {LIMIT_MESSAGES: self._limit_messages, DRAINED: lambda: self._outflow.drained.wait()}
         super().__init__(config, server_state, {**app_state, **own})
         self._crowd = server_state
         self._held_bytes = 0
@@ -84,9 +84,6 @@ class WsConnection(WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.transport.resume_reading()
         super().resume_writing()
-
-    async def _drained(self) -> None:
-        await self._outflow.drained.wait()
 
     def _limit_messages(self, bytes_max: int) -> None:
         self.conn.max_message_size = bytes_max

@@ -12,7 +12,7 @@ nobody else. When the connection goes, its calls are cancelled, and what they cl
 import asyncio
 import logging
 from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -194,7 +194,7 @@ class _Conversation:
         self._frames.pop(number, None)
 
     async def _answer_frame(self, frame: pb.Frame) -> None:
-        with self._hold():
+        with closing(Hold(self._shell.crowd.holdings, self._owner)):
             try:
                 async with self._visit(Role.VIEWER, self._shell.rpc.known(frame.method)) as caller:
                     body = await self._shell.rpc.call(frame.method, frame.body, caller)
@@ -205,14 +205,11 @@ class _Conversation:
             else:
                 await self._send(answer)
 
-    def _hold(self) -> Hold:
-        return Hold(self._shell.crowd.holdings, self._owner)
-
     async def _refuse_frame(self, number: int, error: BucketQError) -> None:
         await self._send(pb.Frame(id=number, refusal=http_refusal_message(error)).SerializeToString())
 
     async def _answer_json(self, text: str) -> None:
-        with self._hold():
+        with closing(Hold(self._shell.crowd.holdings, self._owner)):
             try:
                 asked = _decoded(text)
                 call = CALLS.get(asked.method)

@@ -269,7 +269,11 @@ class LocalObjects:
     async def read(self, name: str) -> bytes:
         check_object_name(name)
         if (before_reading := BEFORE_READING.get()) is not None:
-            await before_reading(name, await asyncio.to_thread(self._size, name))
+            try:
+                size = await asyncio.to_thread(self._size, name)
+            except OSError:
+                size = 0  # `_read` below gives the reason.
+            await before_reading(name, size)
         return await asyncio.to_thread(self._read, name)
 
     async def create(self, name: str, content: bytes) -> None:
@@ -312,12 +316,8 @@ class LocalObjects:
         _flush(above_fd)
 
     def _size(self, name: str) -> int:
-        with _storage_errors(f"read {self._folder / name}"):
-            try:
-                with self._folder_of(name) as (folder_fd, last):
-                    return os.stat(last, dir_fd=folder_fd, follow_symlinks=False).st_size
-            except FileNotFoundError:
-                raise ObjectNotFoundError(f"no object at {self._folder / name}") from None
+        with self._folder_of(name) as (folder_fd, last):
+            return os.stat(last, dir_fd=folder_fd, follow_symlinks=False).st_size
 
     def _read(self, name: str) -> bytes:
         with _storage_errors(f"read {self._folder / name}"):

@@ -21,9 +21,7 @@ _NAME_BYTES_MAX = 250
 
 # What a reader that limits its memory waits for, given the name and the size of an object, before its
 # content is read. An adapter knows the size without one more request.
-BEFORE_READING: "ContextVar[Callable[[str, int], Awaitable[None]] | None]" = ContextVar(
-    "BEFORE_READING", default=None
-)
+BEFORE_READING = ContextVar[Callable[[str, int], Awaitable[None]] | None]("BEFORE_READING", default=None)
 
 
 @runtime_checkable
