@@ -23,7 +23,7 @@ from bucketq.broker.access import Caller, Role
 from bucketq.broker.allowance import Allowance
 from bucketq.broker.cutting import Cutting
 from bucketq.broker.door import Door
-from bucketq.broker.holdings import Hold, Holdings, answered, arriving
+from bucketq.broker.holdings import TINY_BYTES, Hold, Holdings, answered, arriving
 from bucketq.broker.open_health import OpenHealth
 from bucketq.broker.receiving import Context, Receiving
 from bucketq.broker.rpc import Method, Rpc, parsed
@@ -149,9 +149,8 @@ class GrpcShell:
                         answer = await self._rpc.call(name, content, caller)
                 except BucketQError as error:
                     await _refuse(context, error)
-                within_s = self._allowance.body_within_s + len(answer) / _ANSWER_BYTES_PER_S_MIN
-                unread = asyncio.get_running_loop().call_later(within_s, self._end, context)
-                _done(context, lambda _: unread.cancel())
+                if len(answer) > TINY_BYTES:
+                    self._expect_reader(context, len(answer))
                 return answer
 
             return grpc.stream_unary_rpc_method_handler(handle)
@@ -193,6 +192,11 @@ class GrpcShell:
         except TimeoutError:
             self._end(context)
             raise asyncio.CancelledError from None
+
+    def _expect_reader(self, context: Context, size: int) -> None:
+        within_s = self._allowance.body_within_s + size / _ANSWER_BYTES_PER_S_MIN
+        unread = asyncio.get_running_loop().call_later(within_s, self._end, context)
+        _done(context, lambda _: unread.cancel())
 
     def _end(self, context: Context) -> None:
         self._cutting.end(*_address_of(context.peer()))

@@ -23,7 +23,7 @@ T = TypeVar("T")
 # There is always room for so much of one connection, so that a few large answers keep no small one out.
 SMALL_BYTES = 64 * 1024
 # Less than a call takes anyway.
-_TINY_BYTES = 4 * 1024
+TINY_BYTES = 4 * 1024
 
 
 class Holdings:
@@ -90,7 +90,7 @@ class Holdings:
                     admitted.set_result(None)
 
     def _is_small(self, owner: Hashable, size: int) -> bool:
-        return size <= _TINY_BYTES or self._of.get(owner, 0) + size <= SMALL_BYTES
+        return size <= TINY_BYTES or self._of.get(owner, 0) + size <= SMALL_BYTES
 
     def _fits(self, size: int) -> bool:
         # An answer larger than half of the account waits until the other half is free.

@@ -17,7 +17,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 # A client in Python sends up to 8 MiB, or one job.
 _MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-_AT_ONCE_MAX = 16
+_AT_ONCE_MAX = 32
 # While others wait, the oldest message ends after this time: so long a client in Python waits for its answer.
 _ARRIVES_WITHIN_S = 5.0
 
@@ -27,7 +27,7 @@ class Receiving:
 
     def __init__(self, allowance: Allowance) -> None:
         self.message_bytes_max = min(allowance.message_bytes_max, _MESSAGE_BYTES_MAX)
-        at_once = allowance.held_bytes_max // 2 // self.message_bytes_max
+        at_once = allowance.held_bytes_max // self.message_bytes_max
         self._turns = asyncio.Semaphore(min(max(1, at_once), _AT_ONCE_MAX))
         self._within_s = allowance.body_within_s
         self._waiting = 0
