@@ -15,7 +15,7 @@ class Started:
         self.commands = []
         self.workers = []
 
-    def supervisor(self, command, count, environment, watched):
+    def supervisor(self, command, count, environment, watched, kill_after_s):
         self.commands += [command(number) for number in range(count)]
         return self
 
