@@ -59,7 +59,7 @@ def test_one_connection_does_not_take_all_places_of_those_who_watch(broker):
         until_s = time.monotonic() + 20
         while outcome(greedy.unary_stream(WATCH)(b"")) != SERVING:
             assert time.monotonic() < until_s
-        broker.stop()
+        broker.in_its_loop(broker.stop)
         assert next(watch) == NOT_SERVING
 
 

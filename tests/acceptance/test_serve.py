@@ -409,7 +409,7 @@ def entry(**changes):
         pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x" * 1000)])),
         pb.Operation(enqueue=pb.EnqueueRequest(jobs=[pb.NewJob(entrypoint="x", created_at_us=2**62)])),
         pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(), entry()])),
-        pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(count=2**63)])),
+        pb.Operation(enqueue_segments=pb.EnqueueSegmentsRequest(segments=[entry(count=2**62)])),
         pb.Operation(dequeue=pb.DequeueRequest(token="x" * 1000)),
         pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"{"])),
         pb.Operation(ack_many=pb.AckManyRequest(claims=[pb.Claim(job_id="1")], results=[b"1", b"2"])),

@@ -10,7 +10,7 @@ from bucketq import BrokerQueue, ConfigurationError, InMemoryStorage, Job, JobSt
 from bucketq.broker.access import ANYBODY
 from bucketq.broker.broker import Broker
 from bucketq.broker.service import Service
-from bucketq.errors import PayloadError
+from bucketq.errors import PayloadError, StorageError
 from bucketq.mint import Mint
 from bucketq.object_name import segment_name
 from bucketq.operation import Adopt, Enqueue, EnqueueBatch, EnqueueSegments, Transact
@@ -88,9 +88,9 @@ async def is_refused(client, name, size=SIZE):
     """Whether a job that names an object is refused on every way in."""
     async for operation in ways(client, name, size):
         [answer] = await client.send(operation)
-        assert isinstance(answer, ConfigurationError | PayloadError), (operation, answer)
+        assert isinstance(answer, ConfigurationError | PayloadError | StorageError), (operation, answer)
         if isinstance(operation, Enqueue | Transact):
-            with pytest.raises((ConfigurationError, PayloadError)):
+            with pytest.raises((ConfigurationError, PayloadError, StorageError)):
                 await client.service.apply(operation, ANYBODY)
     return True
 

@@ -280,8 +280,8 @@ MUTANTS = [
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",
-        "else operation and told_by(state, operation, held)",
-        "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
+        "and told_by(state, operation.operation if isinstance(operation, Refuse) else operation, held)",
+        "and ([] if isinstance(operation, Dequeue) else told_by(state, operation, held))",
         first_seed=179,
     ),
     Mutant(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bucketq.broker.access import claims_in
 from bucketq.duration import seconds_of
-from bucketq.errors import ConfigurationError
+from bucketq.errors import ConfigurationError, StorageError
 from bucketq.failure import error_text
 from bucketq.job import Job, JobStatus
 from bucketq.limits import check_limit
@@ -177,12 +177,17 @@ def inspect_segment(
 
 
 def check_sizes(payloads: Iterable[tuple[str, int]], sizes: Mapping[str, int]) -> None:
-    """Raise ConfigurationError unless each payload is an object of its size; `sizes` has those there are."""
+    """Raise an error unless each payload is an object of its size; `sizes` has those there are."""
     for name, size in payloads:
-        if sizes.get(name) != size:
+        if name not in sizes:
+            # An honest client created it, but took so long that it was collected.
+            raise StorageError(
+                f"payload_object {name} was not found. It was never created, or was collected as garbage"
+                " (collect_after_s). Nothing was changed. Create the object, then the job that names it."
+            )
+        if sizes[name] != size:
             raise ConfigurationError(
-                f"payload_object {name} must be an object of payload_size {size}, found"
-                f" {sizes.get(name, 'none')}. Create the object before the job that names it."
+                f"payload_object {name} must be an object of payload_size {size}, found {sizes[name]}"
             )
 
 

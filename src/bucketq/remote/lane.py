@@ -142,15 +142,17 @@ class Lane:
         if self._loop.time() > self._heard_s + _IDLE_S:
             await self._learn_version(asking.since_s)
         self._number += 1
-        operations: list[Operation] = []
 
         def send(address: str) -> Awaitable[Answers]:
             if not asking.was_sent:
-                # Those who were told meanwhile that nothing was changed are not spoken for any more.
-                operations[:] = [
-                    Refresh() if one.answer and one.answer.done() else one.operation for one in batch
+                # A caller that already has its answer may not get its operation applied as well.
+                batch[:] = [
+                    one._replace(operation=Refresh(), if_abandoned=None)
+                    if one.answer and one.answer.done()
+                    else one
+                    for one in batch
                 ]
-            return self._batch(address, operations)
+            return self._batch(address, [one.operation for one in batch])
 
         try:
             answers = await self._seeker.ask(send, asking=asking)
