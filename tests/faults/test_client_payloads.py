@@ -188,7 +188,7 @@ async def test_a_batch_that_is_sent_again_is_answered_though_the_payload_is_gone
         [[again]] = (await client.service.batch("t", 1, 0, batch, ANYBODY)).answers
         assert again.id == job.id
         [refused] = (await client.service.batch("u", 1, 0, batch, ANYBODY)).answers
-        assert isinstance(refused, ConfigurationError)
+        assert isinstance(refused, StorageError)
 
 
 @virtual_time
