@@ -171,7 +171,7 @@ class Claim(NamedTuple):
         if isinstance(job, str):
             return cls(job)
         raise ConfigurationError(
-            f"a job is given as the Job that dequeue returned, or as its id, not {job!r}"
+            f"a job is given as the Job that dequeue returned, or as its id, not as {type(job).__name__}"
         )
 
 

@@ -202,6 +202,15 @@ async def test_a_file_where_none_can_be_is_told(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("link", ["queue", "queue/archive"])
+async def test_a_link_below_the_queue_is_found(tmp_path: Path, link: str) -> None:
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path)
+    [found] = about(await Patient(f"file://{tmp_path}/queue.json", {}).findings(), "objects")
+    assert found.level is Level.FAILED
+    assert "is a symbolic link" in found.found
+
+
 async def test_memory_says_what_it_is() -> None:
     [finding] = await Patient("memory://", {}).findings()
     assert finding.level is Level.NOTE

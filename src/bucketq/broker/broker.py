@@ -311,19 +311,21 @@ class Broker:
             if leader is not None and leader != self._known and leader.broker != self.id:
                 self._trouble = None
             if leader is not None and is_new and leader.broker != self.id:
-                log.info(
-                    "another broker leads: %s", leader.address or leader.http, extra={"epoch": leader.epoch}
+                whose = (
+                    "an earlier process led here" if self._is_predecessor(leader) else "another broker leads"
                 )
+                log.info("%s: %s", whose, leader.address or leader.http, extra={"epoch": leader.epoch})
             self._known = leader
             self._note_epoch(leader)
-        if not self._has_looked and self.is_at_home and self._known and self._is_here(self._known):
-            # Only now. A leader that comes later, or still beats, is on another host that has the same name.
+        if self._is_predecessor(self._known):
             self._predecessor = self._known
         self._has_looked = True
         self._watch.observe(self._known, self._clock.monotonic_s())
 
-    def _is_here(self, leader: Leader) -> bool:
-        return (leader.address or leader.http) == (self.address or self.http)
+    def _is_predecessor(self, leader: Leader | None) -> bool:
+        # Only at the first look. A leader that comes later, or still beats, is on another host of this name.
+        is_here = leader is not None and (leader.address or leader.http) == (self.address or self.http)
+        return is_here and self.is_at_home and not self._has_looked
 
     async def _stand(self, stale: Leader | None) -> _Term | None:
         """Stand for election. Each time with a queue of its own: it gives running jobs a fresh timeout."""

@@ -28,7 +28,7 @@ from bucketq.errors import (
 from bucketq.remote.queue import RemoteQueue
 from bucketq.settings import Settings
 from bucketq.storage import InMemoryStorage, LocalFileSystemStorage, open_storage
-from bucketq.storage.port import ObjectStoragePort, describe, endpoint_of
+from bucketq.storage.port import Bucket, ObjectStoragePort, describe, endpoint_of
 from bucketq.url import BROKER_SCHEMES, connect
 
 _AGAIN = "Run it again; if it stays so, mend that first."
@@ -83,7 +83,11 @@ async def _of_storage(url: str, options: Mapping[str, Any], settings: Settings) 
         yield Finding("probes", Level.WARNING, f"could not be removed: {', '.join(room.names)}", advice)
     if failure is not None:
         return
-    checks = {"queue": _of_queue(storage, settings), "brokers": check_leader(storage)}
+    checks = {
+        "objects": _of_objects(storage),
+        "queue": _of_queue(storage, settings),
+        "brokers": check_leader(storage),
+    }
     async for finding in _guarded(checks):
         yield finding
     for finding in estimate(url, endpoint_of(storage), settings):
@@ -131,6 +135,14 @@ async def _of_brokers(url: str, settings: Settings) -> AsyncIterator[Finding]:
             yield finding
     found = "not examined: a broker does not show it"
     yield Finding("storage", Level.NOTE, found, "`bucketq doctor` with the storage's URL does, from there.")
+
+
+async def _of_objects(storage: Bucket) -> AsyncIterator[Finding]:
+    """Fail where the queue's own objects can't be listed: at a symbolic link in its folder, for one."""
+    for folder in ("archive/", "backlog/", "payloads/"):
+        async for info in storage.objects.list(folder):
+            yield Finding("objects", Level.OK, f"{folder} can be listed, from {info.name} on")
+            break
 
 
 async def _of_queue(storage: ObjectStoragePort, settings: Settings) -> AsyncIterator[Finding]:
