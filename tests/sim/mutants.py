@@ -431,9 +431,9 @@ MUTANTS = [
     Mutant(
         "replace every leader at the own address, not only the one that was there at the start",
         broker.Broker,
-        "_look",
-        "not self._has_looked and self.is_at_home",
-        "self.is_at_home",
+        "_is_predecessor",
+        " and not self._has_looked",
+        "",
         first_seed=11,
     ),
 ]
