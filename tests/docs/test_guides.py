@@ -77,7 +77,7 @@ def test_heartbeats(tmp_path: Path) -> None:
         transcoded.append(payload)
 
     q = run_with_queue(
-        block_with("docs/queue.md", "HeartbeatManager"), tmp_path, "transcode", b"film", transcode=transcode
+        block_with("docs/queue.md", "transcode"), tmp_path, "transcode", b"film", transcode=transcode
     )
     assert transcoded == [b"film"]
     assert stats(q).completed_total == 1
@@ -88,6 +88,12 @@ def test_transactions(tmp_path: Path) -> None:
     [job] = asyncio.run(q.read_state()).jobs
     assert (job.entrypoint, job.json()) == ("ship", {"order": 7})
     assert asyncio.run(q.read_state()).version == 3
+
+
+def test_values_of_one_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    q = run_with_queue(block_with("docs/queue.md", "TypedQueue"), tmp_path, "other", 0)
+    assert capsys.readouterr().out == "7 1\n"
+    assert stats(q).completed_total == 1
 
 
 def test_without_async(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +131,7 @@ def test_brokers(tmp_path: Path) -> None:
 
 def test_no_block_is_left_out() -> None:
     pages = ("archive", "backlog", "brokers", "queue", "storage")
-    assert [len(blocks(f"docs/{page}.md", "python")) for page in pages] == [1, 1, 1, 6, 2]
+    assert [len(blocks(f"docs/{page}.md", "python")) for page in pages] == [1, 1, 1, 7, 2]
 
 
 def test_the_file_can_be_opened() -> None:
