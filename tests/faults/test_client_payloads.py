@@ -179,14 +179,15 @@ async def test_a_batch_that_is_sent_again_is_answered_though_the_payload_is_gone
     storage = InMemoryStorage()
     async with broker(storage) as client, BrokerQueue(storage, settings=SETTINGS) as q:
         name = await client.create()
-        batch = [Enqueue((client.job(name),))]
-        [[job]] = (await client.service.batch("t", 1, 0, batch, ANYBODY)).answers
-        await q.ack((await q.dequeue())[0])
+        other = await q.enqueue("other", key="k")
+        batch = [Enqueue((client.job(name), Job(id="twin", entrypoint="mail", created_at=NOW, key="k")))]
+        [[job, _]] = (await client.service.batch("t", 1, 0, batch, ANYBODY)).answers
+        await q.ack((await q.dequeue("mail"))[0])
         while [info async for info in storage.objects.list(name)]:
             await asyncio.sleep(0.1)
         client.service.broker._term.queue._created.clear()
-        [[again]] = (await client.service.batch("t", 1, 0, batch, ANYBODY)).answers
-        assert again.id == job.id
+        [told] = (await client.service.batch("t", 1, 0, batch, ANYBODY)).answers
+        assert [one.id for one in told] == [job.id, other.id]
         [refused] = (await client.service.batch("u", 1, 0, batch, ANYBODY)).answers
         assert isinstance(refused, StorageError)
 

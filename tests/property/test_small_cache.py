@@ -310,7 +310,7 @@ class Operations:
             Fire: lambda: Fire(LATER),
             Transact: lambda: Transact((self.enqueue(), self.enqueue())),
             ListInFile: lambda: ListInFile(None, None),
-            Refuse: lambda: Refuse(BucketQError("no")),
+            Refuse: lambda: Refuse(BucketQError("no"), None),
             Elect: lambda: Elect("b", "host:1", None, NOW),
             Beat: lambda: Beat("b", NOW),
             StepDown: lambda: StepDown("b"),

@@ -116,12 +116,12 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         held: dict[str | None, list[Job]] = {}
         for job in state.in_progress_jobs():
             held.setdefault(job.token, []).append(job)
+        sent = [one.operation if isinstance(one, Refuse) else one for one in self.operations]
         return [
             from_kept(mark.answers[str(number)], state, operation)
             if str(number) in mark.answers
-            else operation
-            and told_by(state, operation.operation if isinstance(operation, Refuse) else operation, held)
-            for number, operation in enumerate(self.operations)
+            else operation and told_by(state, operation, held)
+            for number, operation in enumerate(sent)
         ]
 
     def _attempted(self, state: QueueState, operation: "Operation") -> Any:
