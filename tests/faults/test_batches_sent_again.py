@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketq import Settings
+from bucketq import JobStatus, Settings
 from bucketq.broker.access import ANYBODY
 from bucketq.broker.broker import Broker
 from bucketq.broker.service import Service
@@ -15,6 +15,7 @@ from bucketq.broker.under_way import UnderWay
 from bucketq.operation import Enqueue, Refresh
 from bucketq.remote.brokers import UnreachableError
 from bucketq.remote.queue import RemoteQueue
+from bucketq.retry import GiveUp
 from bucketq.testing.virtual_time import VirtualClock, run, virtual_time
 from tests.faults.faulty import FaultyStorage
 
@@ -211,3 +212,21 @@ async def test_a_nack_whose_answer_was_lost_returns_although_the_job_has_moved_o
         way.batch = lose
         told = await client.nack(by(job), "boom")
         assert (told.id, told.error, told.token) == (job.id, "boom", None)
+
+
+@virtual_time
+async def test_a_job_that_was_given_up_is_dead_although_the_answer_was_lost():
+    async with client_of_a_broker(FaultyStorage()) as (client, way):
+        await client.enqueue("mail")
+        [job] = await client.dequeue()
+        send = way.batch
+
+        async def lose(address, *batch):
+            await send(address, *batch)
+            way.batch = send
+            await way._service.broker.lead(lambda queue: queue.discard(job.id))
+            raise UnreachableError("its answer is lost", was_sent=True)
+
+        way.batch = lose
+        told = await client.nack(job, "boom", retry=lambda failure: GiveUp())
+        assert (told.status, told.error) == (JobStatus.DEAD, "boom")

@@ -132,7 +132,8 @@ class Consuming(Channel):
         if not isinstance(job, Job):
             job = Job(id=operation.claim.job_id, entrypoint="", created_at=operation.now)
         left = {"token": None, "worker": None, "claimed_at": None, "heartbeat_at": None}
-        return replace(job, status=JobStatus.QUEUED, error=operation.error, **left)
+        status = JobStatus.DEAD if isinstance(operation, Bury) else JobStatus.QUEUED
+        return replace(job, status=status, error=operation.error, **left)
 
     async def release(self, *jobs: Job | Claim | str) -> None:
         """The worker leaves, and gives its jobs back: others take them, and it costs no attempt.
