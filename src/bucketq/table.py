@@ -114,8 +114,9 @@ class JobTable:
             self._count(previous, -1)
             if previous.key is not None and self._keys.get(previous.key) == job_id:
                 del self._keys[previous.key]
-            if previous.payload_object is not None:
-                self._payloads.pop(previous.payload_object, None)
+            # In a file of before, two jobs may have the same object.
+            if previous.payload_object is not None and self._payloads.get(previous.payload_object) == job_id:
+                del self._payloads[previous.payload_object]
         if job is None:
             self._jobs.pop(job_id, None)
             return
