@@ -155,3 +155,30 @@ def test_every_answer_gets_its_turn_if_those_before_are_read(wanted):
             assert mine == sorted(mine)
 
     live()
+
+
+class Counted:
+    """A connection that counts how often it is looked up."""
+
+    looks = 0
+
+    def __hash__(self):
+        Counted.looks += 1
+        return id(self)
+
+
+@virtual_time
+async def test_many_waiting_answers_of_clients_that_do_not_read_cost_others_nothing():
+    held = holdings()
+    deaf = Counted()
+    await held.enter(deaf, MAX // 2)
+    waiting = [asyncio.create_task(held.enter(deaf, MB)) for _ in range(1000)]
+    await asyncio.sleep(0)
+    Counted.looks = 0
+    held.count("a", 100)
+    held.count("a", -100)
+    assert Counted.looks < 10
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    assert held._waiting == {}

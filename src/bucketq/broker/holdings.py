@@ -33,7 +33,8 @@ class Holdings:
         self.allowance = allowance
         self._bytes_max = allowance.held_bytes_max
         self._of: dict[Hashable, int] = {}
-        self._waiting: dict[asyncio.Future[None], tuple[Hashable, int]] = {}
+        # By connection: those whose clients do not read are passed over at once, however many they are.
+        self._waiting: dict[Hashable, dict[asyncio.Future[None], int]] = {}
         # Whether one of them waits for others' room, so that nothing may pass it.
         self._is_full = False
         self.bytes_held = 0
@@ -59,35 +60,42 @@ class Holdings:
             self.count(owner, size)
             return
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[admitted] = owner, size
+        self._waiting.setdefault(owner, {})[admitted] = size
         self._admit()
         try:
             async with asyncio.timeout(self.allowance.body_within_s):
                 await admitted
         except BaseException:
-            if self._waiting.pop(admitted, None) is None:
+            mine = self._waiting.get(owner, {})
+            if mine.pop(admitted, None) is None:
                 self.count(owner, -size)
             else:
+                if not mine:
+                    del self._waiting[owner]
                 # The next one may be small enough.
                 self._admit()
             raise
 
     def _admit(self) -> None:
-        passed = set[Hashable]()
         self._is_full = False
-        for admitted, (owner, size) in list(self._waiting.items()):
-            # First come, first served, so that none waits for ever. Who does not read delays no one else.
-            if owner in passed or not self._is_fair(owner, size):
-                passed.add(owner)
-            elif not self._fits(size):
+        # One connection after the other, so that none waits for ever. Who does not read delays no one else.
+        while (found := next(filter(self._is_next, self._waiting.items()), None)) is not None:
+            owner, mine = found
+            admitted, size = next(iter(mine.items()))
+            if not self._fits(size):
                 self._is_full = True
                 return
-            else:
-                del self._waiting[admitted]
-                self.count(owner, size)
-                # A caller that was cancelled in this moment finds its future gone, and releases the bytes.
-                if not admitted.done():
-                    admitted.set_result(None)
+            del mine[admitted], self._waiting[owner]
+            if mine:
+                self._waiting[owner] = mine
+            self.count(owner, size)
+            # A caller that was cancelled in this moment finds its future gone, and releases the bytes.
+            if not admitted.done():
+                admitted.set_result(None)
+
+    def _is_next(self, waiting: tuple[Hashable, dict[asyncio.Future[None], int]]) -> bool:
+        owner, mine = waiting
+        return self._is_fair(owner, next(iter(mine.values())))
 
     def _is_small(self, owner: Hashable, size: int) -> bool:
         return size <= TINY_BYTES or self._of.get(owner, 0) + size <= SMALL_BYTES
