@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -630,3 +631,20 @@ async def test_a_file_without_content_is_an_empty_queue(path: Path, caplog: pyte
         assert (await q.stats()).queued == 0
         assert "queue.json is empty: somebody emptied it" in caplog.text
     assert (await DirectQueue(LocalFileSystemStorage(path)).enqueue("mail")).status == "queued"
+
+
+async def test_a_pipe_of_another_user_stops_no_one(tmp_path):
+    storage = LocalFileSystemStorage(tmp_path / "queue.json")
+    (tmp_path / "queue/payloads").mkdir(parents=True)
+    for name in ("queue.json.lock", "queue/payloads/a"):
+        os.mkfifo(tmp_path / name)
+    pipes = [one for one in tmp_path.rglob("*") if one.is_fifo()]
+    # A reader that waits is let in by a writer, and then reads the end.
+    rescue = Timer(2, lambda: [os.close(os.open(one, os.O_RDWR)) for one in pipes])
+    rescue.start()
+    try:
+        await storage.write(b"{}")
+        assert rescue.is_alive()
+        assert await storage.objects.read("payloads/a") == b""
+    finally:
+        rescue.cancel()

@@ -1,6 +1,7 @@
 """What a broker answers while its account of held bytes is full."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import httpx
 
@@ -40,3 +41,19 @@ async def test_a_query_that_finds_no_room_is_answered_once_there_is_some():
     assert holdings.bytes_held == 0
     broker.stop()
     await running
+
+
+async def test_few_states_are_decoded_at_a_time(broker, http):
+    asking = []
+
+    async def look(queue):
+        async with AsyncExitStack() as stack:
+            while not queue.looking.locked():
+                await stack.enter_async_context(queue.looking)
+            asking.append(asyncio.create_task(http.get("/state")))
+            for _ in range(20):
+                await http.get("/v1/stats")
+            assert not asking[0].done()
+
+    await broker.lead(look)
+    assert (await asking[0]).status_code == 200

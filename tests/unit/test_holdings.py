@@ -1,7 +1,7 @@
 """Holdings: what a broker holds for its clients, in sum; and the answers that wait for room."""
 
 import asyncio
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from hypothesis import given
@@ -89,6 +89,24 @@ async def test_an_object_waits_for_room_before_it_is_read():
         await storage.objects.read("payloads/a")
         hold.close()
     assert held.bytes_held == MAX - MB
+
+
+@virtual_time
+async def test_no_change_begins_for_a_connection_that_does_not_read_while_the_room_is_full():
+    held, begun = holdings(), []
+
+    async def claim():
+        begun.append(1)
+        return b"x" * 5 * MB
+
+    with ExitStack() as calls:
+        for _ in range(4):
+            calls.enter_context(closing(Hold(held, "deaf")))
+            await answered(claim, is_repeatable=False)
+        calls.enter_context(closing(Hold(held, "deaf")))
+        with pytest.raises(TooManyRequestsError):
+            await answered(claim, is_repeatable=False)
+    assert (len(begun), held.bytes_held) == (4, 0)
 
 
 SIZES = st.sampled_from([1, SMALL_BYTES, 5000, SMALL_BYTES + 1, MB, 3 * MB, MAX // 4, MAX // 2, MAX])

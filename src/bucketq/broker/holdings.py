@@ -136,6 +136,11 @@ class Hold:
         self.size += size
         self._holdings.count(self._owner, size)
 
+    def check_begin(self) -> None:
+        """Raise TooManyRequestsError if too much of the connection is unread already."""
+        if not self._holdings.count(self._owner, 0):
+            raise _no_room()
+
     async def grow(self, size: int) -> None:
         """Wait for room. Raises TooManyRequestsError."""
         # A call that held some bytes while it waited for more could wait for its like, and they for it.
@@ -200,7 +205,10 @@ async def answered(
 
     One that finds no room, and may be produced twice, is dropped until there is room for its size.
     """
-    told, hold = await produce(), _HOLD.get()
+    hold = _HOLD.get()
+    if hold is not None and not is_repeatable:
+        hold.check_begin()
+    told = await produce()
     if hold is not None:
         more = size_of(told) - hold.size
         # What was announced has room already, and is a little longer in JSON.

@@ -62,7 +62,7 @@ _JOBS_AT_A_STRETCH = 50
 # Segments that clients wrote and that are in memory, to be checked.
 _CHECKS_MAX = 4
 _CREATED_MAX = 10_000
-# Pages of jobs that are collected, and looks into the archive. Each reads several objects.
+# Pages of jobs that are collected, looks into the archive, and states that are shown. Each holds much.
 _LOOKS_MAX = 8
 
 
@@ -86,7 +86,7 @@ class ServedQueue(BrokerQueue):
         self._checking = asyncio.Semaphore(_CHECKS_MAX)
         # The sizes of the payloads that clients created here, the last ones: they need not be looked for.
         self._created: dict[str, int] = {}
-        self._looking = asyncio.Semaphore(_LOOKS_MAX)
+        self.looking = asyncio.Semaphore(_LOOKS_MAX)
 
     def _new_job(self, entrypoint: str, payload: Any, priority: int, options: JobOptions) -> Job:
         job, sent = super()._new_job(entrypoint, payload, priority, options), sent_trace()
@@ -261,19 +261,19 @@ class ServedQueue(BrokerQueue):
         return await self._find_archived(job_id)
 
     async def _find_archived(self, job_id: str) -> Ending | None:
-        async with self._looking:
+        async with self.looking:
             return await super()._find_archived(job_id)
 
     async def find_in_archive(self, job_id: str) -> ArchivedJob | None:
         """A finished job; None if the archive has none of this id."""
-        async with self._looking:
+        async with self.looking:
             return await self.archive.find(job_id)
 
     async def served_page(
         self, token: str, size: int, status: JobStatus | None, entrypoint: str | None
     ) -> Page:
         """One page of the jobs, for a client."""
-        async with self._looking:
+        async with self.looking:
             return await self.page(token, size=size, status=status, entrypoint=entrypoint)
 
     async def _list_in_file(self, chosen: Chosen) -> Listed:

@@ -456,7 +456,9 @@ def _opened_folder(folder: str | Path, above_fd: int | None = None) -> Iterator[
 def _open(name: str, flags: int, mode: int = 0o666, folder_fd: int | None = None) -> int:
     """Open what has this name, but no link: another user may have made it."""
     try:
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder_fd)
+        # Of files, O_NONBLOCK changes nothing; without it a pipe that another user made stops us for ever.
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(name, flags, mode, dir_fd=folder_fd)
     except OSError as error:
         # Linux answers ENOTDIR to O_DIRECTORY.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from bucketq.broker.access import Role
 from bucketq.broker.calls.call import Asked, Call, Visit, call
+from bucketq.broker.served import ServedQueue
 from bucketq.broker.service import Service
 from bucketq.codec import leader_of
 from bucketq.jobline import decode_job
@@ -40,7 +41,16 @@ async def get_stats(visit: Visit, asked: Nothing) -> QueueStats:
 @call("getState", "GET /state", Role.VIEWER)
 async def get_state(visit: Visit, asked: Nothing) -> Raw:
     """Show queue.json itself, with osqueue's fields; without secrets, unless the caller is an admin."""
-    content = await visit.service.read_object("", visit.caller)
+
+    async def show(queue: ServedQueue) -> Raw:
+        # What is decoded takes several times the room of the file, and is not counted.
+        async with queue.looking:
+            return await _state_of(await visit.service.read_object("", visit.caller))
+
+    return await visit.lead(show)
+
+
+async def _state_of(content: bytes) -> Raw:
     document = msgspec.json.decode(content, type=dict[str, Raw])
     jobs = []
     for number, line in enumerate(msgspec.json.decode(document["jobs"], type=list[Raw])):
