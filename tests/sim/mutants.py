@@ -251,7 +251,7 @@ MUTANTS = [
         "_archive",
         "await self._archive_batch(objects, name, batch)",
         "asyncio.create_task(self._archive_batch(objects, name, batch))",
-        first_seed=102,
+        first_seed=79,
     ),
     Mutant(
         "seal a finished job twice",
@@ -280,8 +280,8 @@ MUTANTS = [
         "tell a batch again without its claims",
         operation.Batch,
         "_told_again",
-        "and told_by(state, operation.operation if isinstance(operation, Refuse) else operation, held)",
-        "and ([] if isinstance(operation, Dequeue) else told_by(state, operation, held))",
+        "else operation and told_by(state, operation, held)",
+        "else ([] if isinstance(operation, Dequeue) else operation and told_by(state, operation, held))",
         first_seed=179,
     ),
     Mutant(
@@ -386,7 +386,7 @@ MUTANTS = [
         "_held_segment",
         "self.backlog.held().get(claim)",
         "{one.job_id: held for one, held in self.backlog.held().items()}.get(claim.job_id)",
-        first_seed=1162,
+        first_seed=1090,
     ),
     Mutant(
         "count no crash when the worker of a segment falls silent",
