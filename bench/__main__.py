@@ -48,6 +48,7 @@ MEASURES = (
     Measure("deep", "deep backlogs", "Deep backlogs, local file", "deep"),
     Measure("archive", "archive", "The archive, local file", "archiving"),
     Measure("brokers", "brokers", "Brokers", "brokers"),
+    Measure("rivals", "processes on one object", "Processes on one object, S3 60 ms away", "rivals"),
     Measure("rest", "REST", "REST, local file", "rest"),
     Measure("life", "the life of a job", "The life of a job, local file", "life"),
     Measure("work", "workers", "Workers, local file", "working"),

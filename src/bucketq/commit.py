@@ -30,6 +30,7 @@ from bucketq.archive_name import version_of_batch
 from bucketq.backlog import SegmentNeededError
 from bucketq.clock import Clock
 from bucketq.codec import StateEncoder, decode
+from bucketq.contention import Contention
 from bucketq.deadline import ANSWER_S, in_time, last_since_s, with_time
 from bucketq.errors import (
     CASConflictError,
@@ -46,7 +47,7 @@ from bucketq.operation import Heartbeat, Operation, operations_in, wakes_of
 from bucketq.overdue import Overdue
 from bucketq.pace import Pace
 from bucketq.patience import Patience
-from bucketq.pending import Pending, give_answer, refuse
+from bucketq.pending import Pending, give_answer, ignore, refuse
 from bucketq.retry import Backoff
 from bucketq.riders import Riders
 from bucketq.segment import Needed
@@ -54,7 +55,7 @@ from bucketq.settings import Settings
 from bucketq.shelf import Shelf
 from bucketq.stale import StaleWatch
 from bucketq.state import QueueState, Stats
-from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, describe
+from bucketq.storage.port import Bucket, ObjectStoragePort, Provable, Watchable, describe
 from bucketq.tracing.switch import TRACING
 
 log = logging.getLogger("bucketq")
@@ -65,6 +66,9 @@ T = TypeVar("T")
 _ANSWER_S_MIN = 4.0
 
 Outcomes = list[tuple[Pending, object]]
+
+# Looks that a writer which waits for its turn has under way at a time.
+_LOOKS_MAX = 8
 
 
 class Rest(NamedTuple):
@@ -134,10 +138,13 @@ class Committer:
         self._may_land = self._has_left = False
         self._writer = mint.token()
         self._number = 0
+        # Where a storage tells of changes it is a file or memory, and there a loser reads in no time.
+        is_alone = settings.sole_writer or isinstance(storage, Watchable)
+        self._contention = Contention(self._writer, is_alone)
+        self._looks: set[asyncio.Task[tuple[bytes, str | None] | None]] = set()
 
     async def commit(self, batch: list[Pending]) -> Rest:
         """Answer every operation of the batch that can be answered; return what is left to do."""
-        self._number += 1
         riders = self.riders.take()
         self.is_busy = True
         self._may_land = self._has_left = False
@@ -206,6 +213,9 @@ class Committer:
             claims, retries = self.state.claims, self.state.retries
             answers, changed = self._apply(batch, riders)
             if changed:
+                if await self._await_turn(patience):
+                    is_current = True
+                    continue
                 applied = self.state
                 if await self._write_traced(patience, len(answers)):
                     operations = sum(operations_in(pending.operation) for pending, _ in answers)
@@ -246,6 +256,33 @@ class Committer:
             state.drop_archived(name)
         return answers, True
 
+    async def _await_turn(self, patience: Patience) -> bool:
+        """Wait until this writer may write; say whether it has read a newer state meanwhile."""
+        contention, has_changed = self._contention, False
+        # A committer may go on in another event loop; what began in the old one is lost.
+        self._looks = {look for look in self._looks if look.get_loop() is asyncio.get_running_loop()}
+        while (left_s := contention.wait_s(now_s := self._clock.monotonic_s())) > 0:
+            if patience.is_exhausted():
+                break
+            if len(self._looks) < _LOOKS_MAX:
+                if not contention.look_in_s(now_s):
+                    contention.looked(now_s)
+                    look = asyncio.create_task(self._fetch(), name="bucketq look")
+                    look.add_done_callback(ignore)
+                    self._looks.add(look)
+                left_s = min(left_s, contention.look_in_s(now_s))
+            if not self._looks:
+                await asyncio.sleep(left_s)
+                continue
+            # Looks that come too late are left alone: to cancel a request costs its connection.
+            done, self._looks = await asyncio.wait(
+                self._looks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            # One that failed is another's business: the write will meet the same trouble, and see to it.
+            for found in [look.result() for look in done if not look.cancelled() and not look.exception()]:
+                has_changed |= found is not None and self._adopt(*found, if_newer=True)
+        return has_changed
+
     async def _write_traced(self, patience: Patience, operations: int) -> bool:
         if TRACING.spans is None:
             return await self._write(patience)
@@ -265,6 +302,7 @@ class Committer:
             await self._provable.prove()
         if self.state.is_seal_due(self._clock.now()):
             self.state.seal()
+        self._number = self._contention.number_after(self._number)
         self.state.stamp(self._writer, self._number)
         stats = self.state.stats
         if not stats.is_conserved:
@@ -298,6 +336,8 @@ class Committer:
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)
+                if isinstance(error, CASConflictError):
+                    self._contention.refused(self._clock.monotonic_s())
                 # Asked before the pause: what comes after it is another try.
                 is_last = patience.is_exhausted()
                 interval_s = self.pace.interval_s(self._clock.monotonic_s())
@@ -305,6 +345,8 @@ class Committer:
                 if await self._look(patience, unanswered=error):
                     self._may_land = False
                     if not self._is_in_what_was_found(version, error, is_last):
+                        if self._contention.is_far:
+                            patience.calm()
                         return False
                     self._note_landing(version, dropped, first_sent_s)
                     return True
@@ -312,6 +354,8 @@ class Committer:
                     raise _unknown(error) from error
             else:
                 self._see()
+                self._contention.took(self._clock.monotonic_s() - self.sent_s)
+                self._contention.saw(self.state.signatures.writers, self._clock.monotonic_s())
                 self.stats = stats
                 self.pace.landed(self._clock.monotonic_s())
                 self._note_landing(version, dropped, first_sent_s)
@@ -393,6 +437,12 @@ class Committer:
                 raise
 
     async def _fetch(self) -> tuple[bytes, str | None] | None:
+        began_s = self._clock.monotonic_s()
+        found = await self._read()
+        self._contention.took(self._clock.monotonic_s() - began_s)
+        return found
+
+    async def _read(self) -> tuple[bytes, str | None] | None:
         if self.state is None:
             return await self._storage.read()
         if self.bucket is not None:
@@ -400,11 +450,17 @@ class Committer:
         content, etag = await self._storage.read()
         return None if etag == self.etag else (content, etag)
 
-    def _adopt(self, content: bytes, etag: str | None) -> None:
+    def _adopt(self, content: bytes, etag: str | None, if_newer: bool = False) -> bool:
+        state = QueueState() if etag is None else decode(content, describe(self._storage))
+        if if_newer and self.state is not None and state.version <= self.state.version:
+            return False
         if self.etag is not None and not content:
             what = "gone: somebody deleted it" if etag is None else "empty: somebody emptied it"
             log.warning("%s is %s. Starting an empty one.", describe(self._storage), what)
-        self.state = QueueState() if etag is None else decode(content, describe(self._storage))
+        if self.state is not None:
+            self.lookout.news()
+        self.state = state
+        self._contention.saw(state.signatures.writers, self._clock.monotonic_s())
         self.stats = self.state.stats
         self.state.settings, self.state.shelf = self._settings, self.shelf
         self.state.archives = self._settings.archive and self.bucket is not None
@@ -415,6 +471,7 @@ class Committer:
         self._seen = self.state.version, now_s
         self.pace.others_landed(self.state.version - version, now_s - seen_s, now_s)
         self._watch.observe_all(self.state, now_s)
+        return True
 
     def _see(self) -> None:
         self._trouble = None

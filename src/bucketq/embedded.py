@@ -155,7 +155,8 @@ class DirectQueue(EmbeddedQueue):
 
     async def _wait_ready(self, wanted: Wanted, timeout_s: float) -> None:
         committer = self._writer().committer
-        await committer.lookout.wait(committer.etag, min(timeout_s, self.settings.poll_interval_s))
+        look_s = committer.lookout.within_s(self.settings.poll_interval_s)
+        await committer.lookout.wait(committer.etag, min(timeout_s, look_s))
 
 
 class _Writer:

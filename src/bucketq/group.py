@@ -330,7 +330,8 @@ class GroupCommit:
         state, now = self._committer.state, self._clock.now()
         moments = (state.next_due(), state.next_refill(now)) if state is not None else ()
         left_s = [(moment - now).total_seconds() for moment in moments if moment is not None]
-        return min([self._poll_interval_s, *(left for left in left_s if left > 0)])
+        poll_s = self._committer.lookout.within_s(self._poll_interval_s)
+        return min([poll_s, *(left for left in left_s if left > 0)])
 
 
 def _wake(sleeper: "asyncio.Future[None]") -> None:

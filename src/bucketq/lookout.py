@@ -17,6 +17,10 @@ from bucketq.storage.port import ObjectStoragePort, Watch, Watchable
 _REST_TIMES = 100
 _REST_MIN_S = 0.005
 _REST_MAX_S = 0.5
+# Where no storage tells of changes: after another writer's commit, the next look comes after half of the time
+# since then, so that it finds the next commit late by a third of what lay between the two at most.
+_SOON = 0.2
+_SOON_S_MIN = 0.05
 
 
 class Lookout:
@@ -25,7 +29,17 @@ class Lookout:
     def __init__(self, storage: ObjectStoragePort, clock: Clock) -> None:
         self._watch: Watch | None = storage.watch() if isinstance(storage, Watchable) else None
         self._clock = clock
-        self._rested_at_s = float("-inf")
+        self._rested_at_s = self._news_s = float("-inf")
+
+    def news(self) -> None:
+        """Another writer's commit was found."""
+        self._news_s = self._clock.monotonic_s()
+
+    def within_s(self, at_most_s: float) -> float:
+        """After how long the next look is worth its request: soon after news, later and later after that."""
+        if self._watch is not None:
+            return at_most_s
+        return min(at_most_s, max(_SOON_S_MIN, _SOON * (self._clock.monotonic_s() - self._news_s)))
 
     def has_changed(self, etag: str | None) -> bool:
         """Whether the object has another etag, or may have one; asked only where it costs next to nothing."""

@@ -27,8 +27,12 @@ class Patience:
         self._clock = clock
         self._mint = mint
         self._backoff = backoff
-        self.attempts = 0
+        self.attempts = self._growth = 0
         self._until_s = (clock.monotonic_s() if since_s is None else since_s) + limit_s
+
+    def calm(self) -> None:
+        """Let the pauses begin again: it is somebody else who makes progress."""
+        self._growth = 0
 
     def is_exhausted(self) -> bool:
         """Whether the time is up."""
@@ -36,8 +40,9 @@ class Patience:
 
     async def pause(self, at_least_s: float = 0.0) -> None:
         """Wait before the next try, longer each time, but not beyond the end of the time."""
-        delay_s = self._backoff.delay_s(self.attempts, self._mint.jitter())
+        delay_s = self._backoff.delay_s(self._growth, self._mint.jitter())
         self.attempts += 1
+        self._growth += 1
         left_s = self._until_s - self._clock.monotonic_s()
         await asyncio.sleep(min(max(delay_s, at_least_s), left_s))
 

@@ -16,6 +16,7 @@ from bucketq import (
 )
 from bucketq.testing.virtual_time import VirtualClock, virtual_time
 from tests.faults.faulty import FaultyStorage, queues_with
+from tests.faults.rivals import FarBucket, FarStorage
 
 broker = queues_with()
 
@@ -355,3 +356,48 @@ async def test_heartbeats_ride_along_and_are_written_alone_only_when_time_presse
         await q.ack(job)
         with pytest.raises(Exception, match="not in the queue"):
             await q.heartbeat(job)
+
+
+@virtual_time
+async def test_a_busy_queue_is_looked_at_often_and_an_idle_one_seldom():
+    bucket = FarBucket()
+    ours, theirs = FarStorage(bucket, 0.06), FarStorage(bucket, 0.06)
+    loop, enqueued_s, waits_s = asyncio.get_running_loop(), {}, []
+
+    async def work(q):
+        while True:
+            for job in await q.dequeue(wait=600):
+                waits_s.append(loop.time() - enqueued_s[job.payload])
+                await q.ack(job)
+
+    async with broker(ours) as worker, broker(theirs) as producer:
+        working = asyncio.create_task(work(worker))
+        for number in range(40):
+            await asyncio.sleep(0.3 + 0.02 * number)
+            await producer.enqueue("mail", b"%d" % number)
+            enqueued_s[b"%d" % number] = loop.time()
+        await asyncio.sleep(20)
+        assert len(waits_s) == 40
+        assert sorted(waits_s)[20] <= 5 * 0.06
+        before = ours.reads
+        await asyncio.sleep(106)
+        assert ours.reads - before == 100, (
+            "one look each interval, which begins when the look before has ended"
+        )
+        working.cancel()
+
+
+@virtual_time
+async def test_a_commit_of_another_process_costs_a_few_looks_more():
+    bucket = FarBucket()
+    ours = FarStorage(bucket, 0.01)
+    async with broker(ours, poll_interval_s=10) as worker, broker(FarStorage(bucket, 0.01)) as other:
+        await other.enqueue("mail")
+        waiting = asyncio.create_task(worker.dequeue("nothing", wait=600))
+        await asyncio.sleep(60)
+        before = ours.reads
+        await other.enqueue("mail")
+        await asyncio.sleep(100)
+        # From 0.05 s to 10 s in steps of a fifth, and ten that had come anyway.
+        assert ours.reads - before <= 10 + 30
+        waiting.cancel()

@@ -60,7 +60,7 @@ FLOORS = [
     {"timeouts", "told", "difference", "glance"},
     {"codec", "operation", "stale"},
     {"storage", "patience", "pending", "admission"},
-    {"lookout", "riders", "overdue", "deadline"},
+    {"contention", "lookout", "riders", "overdue", "deadline"},
     {"commit", "side_objects"},
     {
         "collect",
@@ -123,6 +123,7 @@ PURE = [
         "state",
         "retry",
         "pace",
+        "contention",
         "token_bucket",
         "figures",
         "budget",
