@@ -39,7 +39,7 @@ class Amount:
 
 def measure(folder: Path, amount: Amount) -> list[Finding]:
     """Measure what several processes get, and how evenly they share it."""
-    findings, alone_per_s = [], 0.0
+    findings, alone_per_s, round_trip_s = [], 0.0, 0.0
     with seaweedfs(folder) as server, _relay(server.endpoint_url) as endpoint_url:
         options = {**server.options, "endpoint_url": endpoint_url}
         for count in amount.processes:
@@ -47,18 +47,21 @@ def measure(folder: Path, amount: Amount) -> list[Finding]:
             counts, every = [len(one) for one in took], sorted(one for each in took for one in each)
             per_s = sum(counts) / amount.seconds
             alone_per_s = alone_per_s or per_s
+            # As it is with the server's own time.
+            round_trip_s = round_trip_s or every[len(every) // 2]
             name = f"{count} process{'es' if count > 1 else ''}"
-            far_s = ROUND_TRIP_MS / 1000 * count
-            p99_s = every[int(0.99 * (len(every) - 1))] if every else float("inf")
+            p99_s = every[int(0.99 * (len(every) - 1))]
             findings += [
-                Finding(f"enqueues a second, one process and {name}", alone_per_s, per_s, least=0.95),
+                Finding(f"enqueues a second, one process and {name}", alone_per_s, per_s, least=1),
                 Finding(
                     f"enqueues of the busiest and the least busy of {name}",
                     max(counts),
                     min(counts),
                     least=0.5,
                 ),
-                Finding(f"{count} round trips, and p99 of an enqueue, s", far_s, p99_s, most=4.5),
+                Finding(
+                    f"{count} round trips, and p99 of an enqueue, s", count * round_trip_s, p99_s, most=4.5
+                ),
             ]
     return findings
 
@@ -95,7 +98,10 @@ async def _enqueue(
 
         async def call() -> None:
             while (began_s := time.perf_counter()) < counts_s + seconds:
-                await queue.enqueue("mail", b"{}")
+                try:
+                    await queue.enqueue("mail", b"{}")
+                except bucketq.CASConflictError:
+                    continue
                 if counts_s <= (ended_s := time.perf_counter()) < counts_s + seconds:
                     took.append(ended_s - began_s)
 

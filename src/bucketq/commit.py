@@ -22,6 +22,7 @@ is handed back, to be submitted again when the segment is on the shelf.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -141,6 +142,7 @@ class Committer:
         # Where a storage tells of changes it is a file or memory, and there a loser reads in no time.
         is_alone = settings.sole_writer or isinstance(storage, Watchable)
         self._contention = Contention(self._writer, is_alone)
+        self._seen_etags: deque[str | None] = deque(maxlen=_LOOKS_MAX)
         self._looks: set[asyncio.Task[tuple[bytes, str | None] | None]] = set()
 
     async def commit(self, batch: list[Pending]) -> Rest:
@@ -280,7 +282,9 @@ class Committer:
             )
             # One that failed is another's business: the write will meet the same trouble, and see to it.
             for found in [look.result() for look in done if not look.cancelled() and not look.exception()]:
-                has_changed |= found is not None and self._adopt(*found, if_newer=True)
+                # Most of what is on its way when something new is found brings the same once more.
+                if found is not None and found[1] not in self._seen_etags:
+                    has_changed |= self._adopt(*found, if_newer=True)
         return has_changed
 
     async def _write_traced(self, patience: Patience, operations: int) -> bool:
@@ -354,6 +358,7 @@ class Committer:
                     raise _unknown(error) from error
             else:
                 self._see()
+                self._seen_etags.append(self.etag)
                 self._contention.took(self._clock.monotonic_s() - self.sent_s)
                 self._contention.saw(self.state.signatures.writers, self._clock.monotonic_s())
                 self.stats = stats
@@ -452,6 +457,7 @@ class Committer:
 
     def _adopt(self, content: bytes, etag: str | None, if_newer: bool = False) -> bool:
         state = QueueState() if etag is None else decode(content, describe(self._storage))
+        self._seen_etags.append(etag)
         if if_newer and self.state is not None and state.version <= self.state.version:
             return False
         if self.etag is not None and not content:
