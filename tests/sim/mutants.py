@@ -322,7 +322,7 @@ MUTANTS = [
         "_room_of_key",
         "self._table.running_keys.get(limit_key, 0), now",
         "self._table.running_keys.get(limit_key, 0) - 1, now",
-        first_seed=1139,
+        first_seed=1035,
     ),
     Mutant(
         "try a cancelled job again",
@@ -386,7 +386,7 @@ MUTANTS = [
         "_held_segment",
         "self.backlog.held().get(claim)",
         "{one.job_id: held for one, held in self.backlog.held().items()}.get(claim.job_id)",
-        first_seed=1090,
+        first_seed=1378,
     ),
     Mutant(
         "count no crash when the worker of a segment falls silent",
@@ -410,7 +410,7 @@ MUTANTS = [
         "object_names",
         "payloads | segments | {part.name for part in self.ledger.parts()}",
         "payloads | segments",
-        first_seed=1010,
+        first_seed=1242,
     ),
     Mutant(
         "let go of staged lines before the archive has them",
