@@ -263,9 +263,7 @@ class Committer:
         contention, has_changed = self._contention, False
         # A committer may go on in another event loop; what began in the old one is lost.
         self._looks = {look for look in self._looks if look.get_loop() is asyncio.get_running_loop()}
-        while (left_s := contention.wait_s(now_s := self._clock.monotonic_s())) > 0:
-            if patience.is_exhausted():
-                break
+        while (left_s := contention.wait_s(now_s := self._clock.monotonic_s())) and not patience.is_exhausted():
             if len(self._looks) < _LOOKS_MAX:
                 if not contention.look_in_s(now_s):
                     contention.looked(now_s)
@@ -340,8 +338,7 @@ class Committer:
             except (CASConflictError, StorageError, OSError) as error:
                 unanswered = error
                 self._note(error, patience)
-                if isinstance(error, CASConflictError):
-                    self._contention.refused(self._clock.monotonic_s())
+                self._contention.refused(self._clock.monotonic_s())
                 # Asked before the pause: what comes after it is another try.
                 is_last = patience.is_exhausted()
                 interval_s = self.pace.interval_s(self._clock.monotonic_s())

@@ -125,7 +125,7 @@ class Contention:
         return (number // _COUNT + 1) * _COUNT + min(_COUNT - 1, round(1000 * self._round_trip_s))
 
     def refused(self, now_s: float) -> None:
-        """Take note of a conflict: another writer's commit has landed by now."""
+        """Take note of a write that did not land: if another commit is found, it was there by now."""
         self._refused_s = now_s
 
     def saw(self, writers: Mapping[str, Signature], now_s: float) -> None:
@@ -139,35 +139,31 @@ class Contention:
             now_s = self._refused_s
         if self._awaits_holder and last is not None and order.holder == self._writer:
             self._resting[last.holder] = last.version
-        self._resting = {
-            name: version
-            for name, version in self._resting.items()
-            if name in writers and writers[name].version == version
-        }
-        own_s, rivals = self._round_trip_s, order.rivals
-        open_s = 0.0 if order.left else order.open_s
-        if order.holder == self._writer:
-            waited_for = [] if order.left else [*rivals.values()][-1:]
-            wait_s = open_s if rivals or order.left else open_s + _GAP * own_s
+        at = {name: version for name, (_, version) in writers.items()}
+        self._resting = {name: rested for name, rested in self._resting.items() if at.get(name) == rested}
+        own_s, rivals, is_own = self._round_trip_s, order.rivals, order.holder == self._writer
+        gap_s = 0.0 if order.left else order.open_s
+        if is_own:
+            # For the next one, and for the one behind it, which goes ahead if that does not come.
+            waited_for = [] if order.left else [*rivals.values()][-2:]
+            gap_s += 0.0 if rivals or order.left else _GAP * own_s
             ahead_s = TURN * sum(rivals.values())
         else:
-            names = [*rivals]
-            is_known = self._writer in rivals
+            names, is_known = [*rivals], self._writer in rivals
             ahead = [rivals[name] for name in names[names.index(self._writer) + 1 :]] if is_known else []
             waited_for = [order.held_s, *ahead] if order.left else ahead
-            wait_s = open_s if is_known else 0.0
+            gap_s = gap_s if is_known else 0.0
             ahead_s = order.left * order.held_s + TURN * sum(ahead)
-        wait_s += _PATIENCE * sum(max(own_s, one_s) for one_s in waited_for)
-        if order.holder != self._writer:
-            wait_s = max(wait_s, ahead_s)
-        is_quiet = now_s - self._seen_s > commits * _QUIET * max(own_s, order.held_s)
-        if is_quiet and order.holder != self._writer:
+        wait_s = gap_s + _PATIENCE * sum(max(own_s, one_s) for one_s in waited_for)
+        if not is_own and now_s - self._seen_s > commits * _QUIET * max(own_s, order.held_s):
             wait_s = 0.0
-        self._awaits_holder = order.holder != self._writer and order.left > 0 and wait_s > 0
+        elif not is_own and len(waited_for) > 1:
+            wait_s = max(wait_s, ahead_s)
+        self._awaits_holder = not is_own and order.left > 0 and wait_s > 0
         self._last, self._seen_s = order, now_s
         self._free_s, self._expected_s = now_s + wait_s, now_s + ahead_s - own_s
         self._look_s = self._free_s
-        if order.holder != self._writer or rivals:
+        if rivals or not is_own:
             self.looked(now_s)
 
     def wait_s(self, now_s: float) -> float:

@@ -17,8 +17,8 @@ from bucketq.storage.port import ObjectStoragePort, Watch, Watchable
 _REST_TIMES = 100
 _REST_MIN_S = 0.005
 _REST_MAX_S = 0.5
-# Where no storage tells of changes: after another writer's commit, the next look comes after half of the time
-# since then, so that it finds the next commit late by a third of what lay between the two at most.
+# Where the storage does not tell of changes: a look comes after a fifth of the time since another writer's
+# commit was found, so that the next commit is found late by a fifth of the time between the two at most.
 _SOON = 0.2
 _SOON_S_MIN = 0.05
 
