@@ -263,7 +263,11 @@ class Committer:
         contention, has_changed = self._contention, False
         # A committer may go on in another event loop; what began in the old one is lost.
         self._looks = {look for look in self._looks if look.get_loop() is asyncio.get_running_loop()}
-        while (left_s := contention.wait_s(now_s := self._clock.monotonic_s())) and not patience.is_exhausted():
+        while not patience.is_exhausted():
+            now_s = self._clock.monotonic_s()
+            left_s = contention.wait_s(now_s)
+            if not left_s:
+                break
             if len(self._looks) < _LOOKS_MAX:
                 if not contention.look_in_s(now_s):
                     contention.looked(now_s)
