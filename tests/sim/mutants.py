@@ -251,7 +251,7 @@ MUTANTS = [
         "_archive",
         "await self._archive_batch(objects, name, batch)",
         "asyncio.create_task(self._archive_batch(objects, name, batch))",
-        first_seed=79,
+        first_seed=582,
     ),
     Mutant(
         "seal a finished job twice",

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from bucketq.verify import verify
+from tests.spark.cluster import wait_until
 
 # Spark takes its time where the machine is busy.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark tables")]
@@ -149,10 +150,15 @@ def test_a_write_that_fails_leaves_the_queue_as_it_was(spark, queue):
     with pytest.raises(PySparkException, match="no good"):
         write(frame.mapInArrow(fail_in_one_partition, frame.schema), queue)
     assert sound(queue).live == 10
-    # Tasks of the other partitions may still write when the write has failed.
+    # Tasks of the other partitions may still write when the write has failed, and their Python after them.
     wait_until_idle(spark)
+    wait_until(lambda: collected(queue))
+
+
+def collected(queue):
+    """Whether no object is left beside the queue once its garbage is collected."""
     queue.ask(lambda q: q.collect_garbage(), collect_after_s=0.001)
-    assert queue.objects("backlog") == []
+    return queue.objects("backlog") == []
 
 
 def test_a_load_with_a_name_is_written_once(spark, queue):
